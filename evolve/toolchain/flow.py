@@ -1,0 +1,187 @@
+"""Blocks, dominators and natural loops of one kernel's instructions.
+
+A loop is a set of blocks with one entry (its header) to which control returns along a back edge: an edge
+whose target dominates its source (Aho, Lam, Sethi, Ullman, Compilers, section 9.6). A cycle with several
+entries, which NVIDIA's compiler does not make from structured source, is no natural loop and stays unmarked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evolve.toolchain.instructions import Instruction, Mix
+
+
+@dataclass(frozen=True)
+class Block:
+    """Instructions `first` to `last` (indices, both included) that run together, and who may come next.
+
+    `loop` is the index of the innermost loop around it, None outside of loops. `cold` says that it is reached
+    only through a call or a divergence hand-off: the slow path of a division, say.
+    """
+
+    first: int
+    last: int
+    successors: tuple[int, ...]
+    loop: int | None
+    cold: bool
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A natural loop. `start` is its header's address, `end` the address behind its last instruction.
+
+    `depth` is 1 for an outermost loop; `parent` is the index of the loop around it; `blocks` are all its
+    blocks, inner loops' too; `mix` counts its own instructions once, without those of inner loops.
+    """
+
+    start: int
+    end: int
+    depth: int
+    parent: int | None
+    blocks: tuple[int, ...]
+    mix: Mix
+
+
+def find_blocks(code: Sequence[Instruction]) -> tuple[tuple[Block, ...], tuple[Loop, ...]]:
+    """The reachable blocks of `code` in address order, and its loops, outer before inner, then by address.
+
+    Padding behind the last exit is not reachable and so in no block. A jump through a register may go
+    anywhere: then every block counts as reachable from it.
+    """
+    if not code:
+        return (), ()
+    spans = _spans(code)
+    starts = {code[first].address: index for index, (first, _) in enumerate(spans)}
+    edges, cold_edges = _edges(code, spans, starts)
+    hot = _reach(edges, [0])
+    everything = _reach([e + c for e, c in zip(edges, cold_edges, strict=True)], [0])
+    kept = sorted(everything)
+    number = {old: new for new, old in enumerate(kept)}
+    nexts = [tuple(number[s] for s in edges[old] if s in number) for old in kept]
+    roots = [0, *sorted({number[t] for old in kept for t in cold_edges[old] if t in number})]
+    bodies = _loop_bodies(nexts, roots)
+    order = sorted(bodies, key=lambda header: (-len(bodies[header]), kept[header]))
+    loops: list[Loop] = []
+    owner: dict[int, int] = {}
+    for index, header in enumerate(order):
+        parent = owner.get(header)
+        for block in bodies[header]:
+            owner[block] = index
+        loops.append(
+            Loop(
+                start=code[spans[kept[header]][0]].address,
+                end=_end(code, max(spans[kept[b]][1] for b in bodies[header])),
+                depth=1 if parent is None else loops[parent].depth + 1,
+                parent=parent,
+                blocks=tuple(sorted(bodies[header])),
+                mix=Mix(),
+            )
+        )
+    blocks = tuple(
+        Block(*spans[old], nexts[new], owner.get(new), old not in hot) for new, old in enumerate(kept)
+    )
+    return blocks, tuple(_with_mix(loop, index, blocks, code) for index, loop in enumerate(loops))
+
+
+def _with_mix(loop: Loop, index: int, blocks: Sequence[Block], code: Sequence[Instruction]) -> Loop:
+    own = [blocks[b] for b in loop.blocks if blocks[b].loop == index]
+    mix = Mix.of(i for block in own for i in code[block.first : block.last + 1])
+    return Loop(loop.start, loop.end, loop.depth, loop.parent, loop.blocks, mix)
+
+
+def _end(code: Sequence[Instruction], last: int) -> int:
+    step = code[1].address - code[0].address if len(code) > 1 else 16
+    return code[last].address + step
+
+
+def _spans(code: Sequence[Instruction]) -> list[tuple[int, int]]:
+    index_of = {instruction.address: index for index, instruction in enumerate(code)}
+    leaders = {0}
+    for index, instruction in enumerate(code):
+        if instruction.ends_block:
+            leaders.add(index + 1)
+        if instruction.target is not None and instruction.target in index_of:
+            leaders.add(index_of[instruction.target])
+    bounds = sorted(leader for leader in leaders if leader < len(code))
+    return list(zip(bounds, [b - 1 for b in bounds[1:]] + [len(code) - 1], strict=True))
+
+
+def _edges(
+    code: Sequence[Instruction], spans: Sequence[tuple[int, int]], starts: dict[int, int]
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Per block: where control normally goes, and where only calls and divergence hand-offs go."""
+    normal: list[list[int]] = []
+    cold: list[list[int]] = []
+    for index, (_, last) in enumerate(spans):
+        end = code[last]
+        follows = [index + 1] if index + 1 < len(spans) else []
+        target = [starts[end.target]] if end.target is not None and end.target in starts else []
+        if not end.ends_block:
+            normal.append(follows)
+            cold.append([])
+        elif end.is_call or "DIV" in end.modifiers or "CONV" in end.modifiers:
+            normal.append(follows)
+            cold.append(target)
+        elif end.is_indirect:
+            normal.append(list(range(len(spans))))
+            cold.append([])
+        else:
+            normal.append(target + (follows if end.is_conditional else []))
+            cold.append([])
+    return normal, cold
+
+
+def _reach(edges: Sequence[Sequence[int]], roots: Sequence[int]) -> set[int]:
+    seen: set[int] = set()
+    waiting = list(roots)
+    while waiting:
+        block = waiting.pop()
+        if block not in seen:
+            seen.add(block)
+            waiting.extend(edges[block])
+    return seen
+
+
+def _loop_bodies(edges: Sequence[Sequence[int]], roots: Sequence[int]) -> dict[int, set[int]]:
+    """Header to the blocks of its loop; back edges to one header make one loop."""
+    dominators = _dominators(edges, roots)
+    before: list[list[int]] = [[] for _ in edges]
+    for block, successors in enumerate(edges):
+        for successor in successors:
+            before[successor].append(block)
+    bodies: dict[int, set[int]] = {}
+    for block, successors in enumerate(edges):
+        for header in successors:
+            if header in dominators[block]:
+                body = bodies.setdefault(header, {header})
+                waiting = [block]
+                while waiting:
+                    inside = waiting.pop()
+                    if inside not in body:
+                        body.add(inside)
+                        waiting.extend(before[inside])
+    return bodies
+
+
+def _dominators(edges: Sequence[Sequence[int]], roots: Sequence[int]) -> list[set[int]]:
+    """Per block the blocks on every way to it from a root (kernel entry or subroutine), itself included."""
+    everything = set(range(len(edges)))
+    before: list[list[int]] = [[] for _ in edges]
+    for block, successors in enumerate(edges):
+        for successor in successors:
+            before[successor].append(block)
+    found = [{block} if block in roots else set(everything) for block in range(len(edges))]
+    changed = True
+    while changed:
+        changed = False
+        for block in range(len(edges)):
+            if block in roots:
+                continue
+            common = set.intersection(*(found[b] for b in before[block])) if before[block] else set()
+            new = common | {block}
+            if new != found[block]:
+                found[block] = new
+                changed = True
+    return found

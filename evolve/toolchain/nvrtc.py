@@ -1,0 +1,161 @@
+"""CUDA C++ text to a cubin, in this process, by NVRTC. No GPU and no driver are needed.
+
+The library comes from the `nvidia-cuda-nvrtc` wheel (or a toolkit that `cuda-bindings` finds). A compilation
+takes tens of milliseconds; threads scale, because the binding releases the interpreter lock. NVRTC cannot be
+interrupted: a text that makes the front end run for minutes holds its thread as long.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from evolve.ir.errors import EvolveError
+
+SOURCE_NAME = "kernel.cu"
+
+_LOADING = threading.Lock()
+_DIAGNOSTIC = re.compile(
+    r"^(?P<file>[^\s(][^(\n]*)\((?P<line>\d+)\):\s*"
+    r"(?P<severity>catastrophic error|error|warning|remark)(?:\s*#[\w-]+)?\s*:\s*(?P<message>.+)$"
+)
+_BACK_END = re.compile(r"^ptxas\s+(?P<severity>fatal|error|warning)\s*:\s*(?P<message>.+)$")
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One complaint of the compiler. `line` is 1-based in the compiled text; None for the assembler's."""
+
+    line: int | None
+    severity: Literal["error", "warning"]
+    message: str
+
+
+@dataclass(frozen=True)
+class CompileResult:
+    """What came of a compilation: `cubin` is an ELF image when `ok`, else None; `log` is NVRTC's own text."""
+
+    ok: bool
+    cubin: bytes | None
+    log: str
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def errors(self) -> tuple[Diagnostic, ...]:
+        """The diagnostics that made it fail."""
+        return tuple(d for d in self.diagnostics if d.severity == "error")
+
+
+def compile_cuda(text: str, arch: str = "sm_90", options: Sequence[str] = ()) -> CompileResult:
+    """Compiles `text` to machine code for `arch` (`sm_NN`, also `sm_NNa`).
+
+    A text that does not compile is a result with `ok` false, not an exception. Raises EvolveError
+    `unsupported-arch` when this NVRTC has no such target, `bad-compile-option` when it rejects an option, and
+    `no-nvrtc` when the library cannot be loaded.
+    """
+    if arch not in supported_archs() and re.fullmatch(r"sm_\d+[af]", arch) is None:
+        known = ", ".join(supported_archs())
+        raise EvolveError(
+            "unsupported-arch",
+            f"NVRTC {'.'.join(map(str, nvrtc_version()))} cannot compile for {arch}; it knows {known}",
+            hint="profiles of other architectures give bounds only",
+        )
+    nvrtc = _nvrtc()
+    # A NUL would end the text silently where the binding hands it over as a C string.
+    if "\0" in text:
+        message = "the text holds a NUL character"
+        line = text[: text.index("\0")].count("\n") + 1
+        return CompileResult(False, None, message, (Diagnostic(line, "error", message),))
+    words = [f"--gpu-architecture={arch}", *options]
+    status, program = nvrtc.nvrtcCreateProgram(text.encode(), SOURCE_NAME.encode(), 0, [], [])
+    _check(nvrtc, status, "nvrtcCreateProgram")
+    try:
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(words), [w.encode() for w in words])
+        log = _fetch(nvrtc, program, "ProgramLog").rstrip(b"\0 \n").decode(errors="replace")
+        if status == nvrtc.nvrtcResult.NVRTC_ERROR_INVALID_OPTION:
+            raise _option_error(log, arch, options)
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            found = parse_log(log) or (Diagnostic(None, "error", log or status.name),)
+            return CompileResult(False, None, log, found)
+        return CompileResult(True, _fetch(nvrtc, program, "CUBIN"), log, parse_log(log))
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def parse_log(log: str) -> tuple[Diagnostic, ...]:
+    """The diagnostics in NVRTC's log, in its order, without the source excerpts and notes around them."""
+    found = []
+    for raw in log.splitlines():
+        match = _DIAGNOSTIC.match(raw)
+        line = int(match["line"]) if match else None
+        match = match or _BACK_END.match(raw)
+        if match is None or match["severity"] == "remark":
+            continue
+        severity: Literal["error", "warning"] = "warning" if match["severity"] == "warning" else "error"
+        found.append(Diagnostic(line, severity, match["message"].strip()))
+    return tuple(found)
+
+
+@functools.cache
+def supported_archs() -> tuple[str, ...]:
+    """The targets of the loaded NVRTC, oldest first, as `sm_75`. Raises EvolveError `no-nvrtc`."""
+    nvrtc = _nvrtc()
+    status, archs = nvrtc.nvrtcGetSupportedArchs()
+    _check(nvrtc, status, "nvrtcGetSupportedArchs")
+    return tuple(f"sm_{number}" for number in sorted(archs))
+
+
+@functools.cache
+def nvrtc_version() -> tuple[int, int]:
+    """Major and minor version of the loaded NVRTC. Raises EvolveError `no-nvrtc`."""
+    nvrtc = _nvrtc()
+    status, major, minor = nvrtc.nvrtcVersion()
+    _check(nvrtc, status, "nvrtcVersion")
+    return int(major), int(minor)
+
+
+def _nvrtc() -> Any:
+    with _LOADING:
+        return _load()
+
+
+@functools.cache
+def _load() -> Any:
+    try:
+        from cuda.bindings import nvrtc
+
+        nvrtc.nvrtcVersion()  # the binding opens the library on the first call
+    except Exception as error:  # the loader's own exception classes differ between its versions
+        raise EvolveError(
+            "no-nvrtc",
+            f"NVRTC could not be loaded: {error}",
+            hint="pip install cuda-bindings nvidia-cuda-nvrtc",
+        ) from error
+    return nvrtc
+
+
+def _fetch(nvrtc: Any, program: Any, what: str) -> bytes:
+    status, size = getattr(nvrtc, f"nvrtcGet{what}Size")(program)
+    _check(nvrtc, status, f"nvrtcGet{what}Size")
+    # The binding writes into the object it is given. A literal such as b" " * 1 may be a shared constant, so
+    # the buffer is a bytearray's copy of its own, at least two bytes long.
+    buffer = bytes(bytearray(max(int(size), 2)))
+    (status,) = getattr(nvrtc, f"nvrtcGet{what}")(program, buffer)
+    _check(nvrtc, status, f"nvrtcGet{what}")
+    return buffer[: int(size)]
+
+
+def _check(nvrtc: Any, status: Any, call: str) -> None:
+    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise EvolveError("nvrtc-failed", f"{call} failed with {getattr(status, 'name', status)}")
+
+
+def _option_error(log: str, arch: str, options: Sequence[str]) -> EvolveError:
+    said = re.sub(r"^nvrtc: error: ", "", log.strip())
+    if "gpu-architecture" in said:
+        return EvolveError("unsupported-arch", f"NVRTC cannot compile for {arch}: {said}")
+    return EvolveError("bad-compile-option", f"NVRTC rejects the options {list(options)}: {said}")
