@@ -1,0 +1,1 @@
+"""Module to CUDA text, and to the float64 reference."""

@@ -1,0 +1,1 @@
+"""The transform language: grammar, programs, diagnostics and the primitive registry."""

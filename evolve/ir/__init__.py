@@ -1,0 +1,13 @@
+"""The intermediate representation: what a kernel computes, as loops over multi-dimensional buffers.
+
+`types`    scalar types, memory spaces, loop kinds, reduction monoids
+`expr`     expressions
+`stmt`     statements and source spans
+`kernel`   buffers, kernels, modules and their guarded variants
+`visit`    walking and rewriting
+`affine`   simplification of index expressions under loop ranges
+`effects`  what a statement reads and writes: the only source of access information
+`layout`   which thread holds which element of a distributed register buffer
+`poly`     the isl view, derived on demand
+`printer`, `verify`
+"""

@@ -1,0 +1,65 @@
+"""What a statement touches. The only source of access information in the code base."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import assert_never
+
+from evolve.ir.expr import Expr
+from evolve.ir.stmt import Alloc, Barrier, Block, For, If, Reduce, Stmt, Store
+from evolve.ir.types import Monoid
+from evolve.ir.visit import loads
+
+
+class Mode(Enum):
+    READ = "read"
+    WRITE = "write"
+    REDUCE = "reduce"
+    """A read and a write of the same element through a monoid."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """One access of one statement instance. `slot` numbers the reads of a statement in evaluation order."""
+
+    buffer: str
+    indices: tuple[Expr, ...]
+    mode: Mode
+    slot: int
+    monoid: Monoid | None = None
+
+
+@dataclass(frozen=True)
+class Effects:
+    """Accesses of a statement itself, not of what it contains.
+
+    `everything`: unknown to this module, so it must be taken to read and write all memory.
+    """
+
+    accesses: tuple[Access, ...]
+    everything: bool = False
+
+
+def effects(s: Stmt) -> Effects:
+    """The accesses of one statement; for a container, those of its condition or extent only."""
+    match s:
+        case Block() | Alloc() | Barrier():
+            return Effects(())
+        case For():
+            return Effects(_reads((s.extent,)))
+        case If():
+            return Effects(_reads((s.cond,)))
+        case Store():
+            reads = _reads((*s.indices, s.value))
+            return Effects((*reads, Access(s.buffer, s.indices, Mode.WRITE, len(reads))))
+        case Reduce():
+            reads = _reads((*s.indices, s.value))
+            return Effects((*reads, Access(s.buffer, s.indices, Mode.REDUCE, len(reads), s.monoid)))
+        case _:
+            assert_never(s)
+
+
+def _reads(exprs: tuple[Expr, ...]) -> tuple[Access, ...]:
+    found = [ld for e in exprs for ld in loads(e)]
+    return tuple(Access(ld.buffer, ld.indices, Mode.READ, i) for i, ld in enumerate(found))

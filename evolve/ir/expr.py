@@ -1,0 +1,238 @@
+"""Expressions: immutable, typed, hashable trees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from evolve.ir.types import DType
+
+
+class BinaryOp(Enum):
+    """Binary operators. On INDEX, FLOORDIV and MOD round towards minus infinity (isl's rule).
+
+    On data types ADD, SUB, MUL, DIV, REM, shifts and bit operations are C's. MIN and MAX are
+    `fmin`/`fmax` on floats: a NaN operand loses.
+    """
+
+    ADD = "+"
+    SUB = "-"
+    MUL = "*"
+    DIV = "/"
+    REM = "%"
+    FLOORDIV = "//"
+    MOD = "mod"
+    MIN = "min"
+    MAX = "max"
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+    EQ = "=="
+    NE = "!="
+    AND = "and"
+    OR = "or"
+    BIT_AND = "&"
+    BIT_OR = "|"
+    BIT_XOR = "^"
+    SHL = "<<"
+    SHR = ">>"
+
+    @property
+    def is_comparison(self) -> bool:
+        return self in _COMPARISONS
+
+
+_COMPARISONS = frozenset((BinaryOp.LT, BinaryOp.LE, BinaryOp.GT, BinaryOp.GE, BinaryOp.EQ, BinaryOp.NE))
+
+
+class UnaryOp(Enum):
+    NEG = "-"
+    NOT = "not"
+    BIT_NOT = "~"
+
+
+@dataclass(frozen=True)
+class Const:
+    """A literal."""
+
+    value: int | float | bool
+    dtype: DType
+
+    def __eq__(self, other: object) -> bool:
+        # 0.0 and -0.0 are different constants, and NaN equals itself: identity of the literal.
+        return (
+            isinstance(other, Const)
+            and self.dtype is other.dtype
+            and type(self.value) is type(other.value)
+            and repr(self.value) == repr(other.value)
+        )
+
+    def __hash__(self) -> int:
+        return hash((repr(self.value), self.dtype))
+
+
+@dataclass(frozen=True)
+class Var:
+    """A loop variable or a scalar parameter, by its unique name.
+
+    A scalar parameter used as a size or in a subscript has dtype INDEX; used as data, its own type.
+    """
+
+    name: str
+    dtype: DType = DType.INDEX
+
+
+@dataclass(frozen=True)
+class Load:
+    """The element of `buffer` at `indices` (one INDEX expression a dimension)."""
+
+    buffer: str
+    indices: tuple[Expr, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class Binary:
+    op: BinaryOp
+    lhs: Expr
+    rhs: Expr
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class Unary:
+    op: UnaryOp
+    arg: Expr
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class Call:
+    """A pure mathematical function from `evolve.ir.math`."""
+
+    fn: str
+    args: tuple[Expr, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class Select:
+    """`cond ? then : orelse`; only the chosen side is evaluated."""
+
+    cond: Expr
+    then: Expr
+    orelse: Expr
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class Cast:
+    """A C conversion to `dtype`."""
+
+    arg: Expr
+    dtype: DType
+
+
+Expr: TypeAlias = Const | Var | Load | Binary | Unary | Call | Select | Cast
+
+
+def index(value: int) -> Const:
+    """An INDEX literal."""
+    return Const(value, DType.INDEX)
+
+
+def var(name: str) -> Var:
+    """An INDEX variable."""
+    return Var(name, DType.INDEX)
+
+
+def _fold(op: BinaryOp, a: int, b: int) -> int | None:
+    if op is BinaryOp.ADD:
+        return a + b
+    if op is BinaryOp.SUB:
+        return a - b
+    if op is BinaryOp.MUL:
+        return a * b
+    if op is BinaryOp.FLOORDIV and b != 0:
+        return a // b
+    if op is BinaryOp.MOD and b != 0:
+        return a % b
+    if op is BinaryOp.MIN:
+        return min(a, b)
+    if op is BinaryOp.MAX:
+        return max(a, b)
+    return None
+
+
+def _ix(op: BinaryOp, a: Expr | int, b: Expr | int) -> Expr:
+    lhs = index(a) if isinstance(a, int) else a
+    rhs = index(b) if isinstance(b, int) else b
+    if isinstance(lhs, Const) and isinstance(rhs, Const):
+        folded = _fold(op, int(lhs.value), int(rhs.value))
+        if folded is not None:
+            return index(folded)
+    return Binary(op, lhs, rhs, DType.INDEX)
+
+
+def add(a: Expr | int, b: Expr | int) -> Expr:
+    """INDEX addition, constants folded."""
+    return _ix(BinaryOp.ADD, a, b)
+
+
+def sub(a: Expr | int, b: Expr | int) -> Expr:
+    """INDEX subtraction, constants folded."""
+    return _ix(BinaryOp.SUB, a, b)
+
+
+def mul(a: Expr | int, b: Expr | int) -> Expr:
+    """INDEX multiplication, constants folded."""
+    return _ix(BinaryOp.MUL, a, b)
+
+
+def floordiv(a: Expr | int, b: Expr | int) -> Expr:
+    """INDEX floor division, constants folded."""
+    return _ix(BinaryOp.FLOORDIV, a, b)
+
+
+def mod(a: Expr | int, b: Expr | int) -> Expr:
+    """INDEX modulus with the sign of the divisor, constants folded."""
+    return _ix(BinaryOp.MOD, a, b)
+
+
+def ceildiv(a: Expr | int, b: int) -> Expr:
+    """ceil(a / b) for a positive constant b."""
+    return floordiv(add(a, b - 1), b)
+
+
+def compare(op: BinaryOp, a: Expr | int, b: Expr | int) -> Expr:
+    """An INDEX comparison, folded to a BOOL literal when both sides are constants."""
+    lhs = index(a) if isinstance(a, int) else a
+    rhs = index(b) if isinstance(b, int) else b
+    if isinstance(lhs, Const) and isinstance(rhs, Const):
+        x, y = lhs.value, rhs.value
+        table = {
+            BinaryOp.LT: x < y,
+            BinaryOp.LE: x <= y,
+            BinaryOp.GT: x > y,
+            BinaryOp.GE: x >= y,
+            BinaryOp.EQ: x == y,
+            BinaryOp.NE: x != y,
+        }
+        return Const(table[op], DType.BOOL)
+    return Binary(op, lhs, rhs, DType.BOOL)
+
+
+def conjunction(terms: tuple[Expr, ...]) -> Expr:
+    """`and` of all terms; true when there are none."""
+    result: Expr | None = None
+    for term in terms:
+        if term == TRUE:
+            continue
+        result = term if result is None else Binary(BinaryOp.AND, result, term, DType.BOOL)
+    return TRUE if result is None else result
+
+
+TRUE = Const(True, DType.BOOL)
+FALSE = Const(False, DType.BOOL)

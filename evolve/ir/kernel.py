@@ -1,0 +1,96 @@
+"""Kernels, and modules of guarded variants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from evolve.ir.expr import TRUE, Expr
+from evolve.ir.stmt import Block, Buffer, Span
+from evolve.ir.types import DType
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A by-value parameter with its C type. `is_size`: used in bounds or subscripts (INDEX in the body)."""
+
+    name: str
+    dtype: DType
+    is_size: bool
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What one kernel computes.
+
+    params       names of buffers and scalars in the order of the C signature
+    buffers      the global arrays among them
+    scalars      the by-value parameters among them
+    body         the loop nest
+    assumptions  BOOL expressions over the scalars that hold whenever this kernel runs
+    max_threads, min_blocks   __launch_bounds__ (0: none)
+    """
+
+    name: str
+    params: tuple[str, ...]
+    buffers: tuple[Buffer, ...]
+    scalars: tuple[Scalar, ...]
+    body: Block
+    assumptions: tuple[Expr, ...] = ()
+    max_threads: int = 0
+    min_blocks: int = 0
+    span: Span | None = field(default=None, compare=False)
+
+    def buffer(self, name: str) -> Buffer:
+        """The global buffer of that name. Raises KeyError."""
+        for b in self.buffers:
+            if b.name == name:
+                return b
+        raise KeyError(name)
+
+    def scalar(self, name: str) -> Scalar:
+        """The scalar parameter of that name. Raises KeyError."""
+        for s in self.scalars:
+            if s.name == name:
+                return s
+        raise KeyError(name)
+
+
+@dataclass(frozen=True)
+class Original:
+    """The kernel as the user wrote it, compiled verbatim.
+
+    text    the file's device code: macros, types, helpers and the kernel; no host code
+    entry   the kernel's name in it
+    grid, block   its launch as INDEX expressions over the scalars
+    shared_bytes  dynamic shared memory
+    """
+
+    text: str
+    entry: str
+    grid: tuple[Expr, Expr, Expr]
+    block: tuple[Expr, Expr, Expr]
+    shared_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Kernels launched in order when `guard`, a BOOL expression over the scalars, holds."""
+
+    guard: Expr
+    kernels: tuple[Kernel, ...]
+
+
+@dataclass(frozen=True)
+class Module:
+    """Variants tried in order; when no guard holds the original runs."""
+
+    variants: tuple[Variant, ...]
+    original: Original
+    params: tuple[str, ...]
+    buffers: tuple[Buffer, ...]
+    scalars: tuple[Scalar, ...]
+
+
+def unguarded(kernel: Kernel) -> Variant:
+    """A variant that always applies."""
+    return Variant(TRUE, (kernel,))

@@ -1,0 +1,182 @@
+"""Which thread holds which element of a register buffer, and in which slot.
+
+A register buffer declared above thread loops is distributed. Its layout is read off the first
+statement that fills it: each subscript must be a mixed-radix number whose digits are loop
+variables; digits of thread loops choose the owner, the others the slot. Every other access must
+come from the owner; then its slot follows from the same radix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evolve.ir.affine import Ranges, linear, simplify
+from evolve.ir.expr import Const, Expr, Var, floordiv, mod
+from evolve.ir.kernel import Kernel
+from evolve.ir.scope import ranges_at
+from evolve.ir.stmt import Alloc, Buffer, For, Leaf
+from evolve.ir.types import LoopKind, Space
+from evolve.ir.visit import Site, leaves, walk
+
+
+@dataclass(frozen=True)
+class Digit:
+    """Subscript digit (index // stride) mod extent. `axis` is the owner's thread axis, None for a slot."""
+
+    stride: int
+    extent: int
+    axis: LoopKind | None
+
+
+@dataclass(frozen=True)
+class RegisterLayout:
+    """Digits of each dimension, most significant first."""
+
+    buffer: str
+    dims: tuple[tuple[Digit, ...], ...]
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """Extents of the array each thread holds; empty for a scalar."""
+        return tuple(d.extent for dim in self.dims for d in dim if d.axis is None)
+
+    @property
+    def is_distributed(self) -> bool:
+        return any(d.axis is not None for dim in self.dims for d in dim)
+
+
+class LayoutError(Exception):
+    """E-OWNER or E-LAYOUT with the buffer, the loop to blame and what would help."""
+
+    def __init__(self, code: str, buffer: str, message: str, loop: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.buffer = buffer
+        self.message = message
+        self.loop = loop
+
+
+def register_layouts(kernel: Kernel) -> dict[str, RegisterLayout]:
+    """The layout of every register buffer of the kernel.
+
+    Raises LayoutError when a window has no constant extents, or when the statement that fills a
+    distributed buffer does not give each element exactly one owner.
+    """
+    sites = list(walk(kernel.body))
+    fills: dict[str, Site] = {}
+    for leaf, site in leaves(kernel.body):
+        fills.setdefault(leaf.buffer, site)
+    out: dict[str, RegisterLayout] = {}
+    for site in sites:
+        if not isinstance(site.stmt, Alloc) or site.stmt.buffer.space is not Space.REGISTER:
+            continue
+        buffer = site.stmt.buffer
+        fill = fills.get(buffer.name)
+        below: tuple[For, ...] = ()
+        if fill is not None:
+            below = fill.loops[len(site.loops) :]
+        if any(loop.kind.is_thread for loop in below):
+            assert fill is not None
+            out[buffer.name] = _from_fill(kernel, buffer, fill, below)
+        else:
+            out[buffer.name] = _private(kernel, buffer, site)
+    return out
+
+
+def _private(kernel: Kernel, buffer: Buffer, site: Site) -> RegisterLayout:
+    ranges = ranges_at(kernel, site.path)
+    dims = []
+    for extent in buffer.extents:
+        dims.append((Digit(1, _constant(buffer, simplify(extent, ranges)), None),))
+    return RegisterLayout(buffer.name, tuple(dims))
+
+
+def _constant(buffer: Buffer, extent: Expr) -> int:
+    if not isinstance(extent, Const):
+        raise LayoutError(
+            "E-WINDOW",
+            buffer.name,
+            f"register buffer {buffer.name} has an extent that is not constant; specialize the size first",
+        )
+    return int(extent.value)
+
+
+def _from_fill(kernel: Kernel, buffer: Buffer, fill: Site, below: tuple[For, ...]) -> RegisterLayout:
+    ranges = ranges_at(kernel, fill.path)
+    kinds = {loop.var: loop for loop in below}
+    leaf = fill.stmt
+    assert isinstance(leaf, Leaf)
+    used: set[str] = set()
+    dims = []
+    for extent_expr, subscript in zip(buffer.extents, leaf.indices, strict=True):
+        extent = _constant(buffer, simplify(extent_expr, ranges))
+        form = linear(subscript, ranges)
+        if form.constant != 0:
+            raise LayoutError("E-OWNER", buffer.name, f"{buffer.name} is filled with an offset subscript")
+        digits = []
+        expected = 1
+        for atom, c in sorted(form.terms, key=lambda t: t[1]):
+            loop = kinds.get(atom.name) if isinstance(atom, Var) else None
+            if loop is None:
+                raise LayoutError(
+                    "E-OWNER",
+                    buffer.name,
+                    f"a subscript of {buffer.name} is not made of the loops around it",
+                )
+            n = simplify(loop.extent, ranges)
+            if c != expected or not isinstance(n, Const) or loop.var in used:
+                raise LayoutError(
+                    "E-OWNER",
+                    buffer.name,
+                    f"loop {loop.var} does not index {buffer.name} as a digit: "
+                    f"stride {c} where {expected} is needed, or no constant extent",
+                    loop.var,
+                )
+            used.add(loop.var)
+            axis = loop.kind if loop.kind.is_thread else None
+            digits.append(Digit(c, int(n.value), axis))
+            expected = c * int(n.value)
+        if expected < extent:
+            raise LayoutError(
+                "E-OWNER", buffer.name, f"filling {buffer.name} covers {expected} of {extent} elements"
+            )
+        dims.append(tuple(reversed(digits)))
+    missing = [x.var for x in below if x.kind.is_thread and x.var not in used]
+    if missing:
+        raise LayoutError(
+            "E-OWNER",
+            buffer.name,
+            f"every iteration of thread loop {missing[0]} fills the same elements of {buffer.name}",
+            missing[0],
+        )
+    return RegisterLayout(buffer.name, tuple(dims))
+
+
+def slot_of(
+    layout: RegisterLayout, indices: tuple[Expr, ...], path: tuple[For, ...], ranges: Ranges
+) -> tuple[Expr, ...]:
+    """The slot subscripts of an access below `path`.
+
+    Raises LayoutError E-OWNER unless the accessing thread owns the element. Inside a combine loop
+    the owner digit is the combine loop's own variable.
+    """
+    axes = {loop.var: loop.kind for loop in path}
+    out: list[Expr] = []
+    for dim, subscript in zip(layout.dims, indices, strict=True):
+        for position, digit in enumerate(dim):
+            value: Expr = floordiv(subscript, digit.stride) if digit.stride != 1 else subscript
+            if position > 0:
+                value = mod(value, digit.extent)
+            value = simplify(value, ranges)
+            if digit.axis is None:
+                out.append(value)
+                continue
+            kind = axes.get(value.name) if isinstance(value, Var) else None
+            if kind is not digit.axis and not (kind is not None and kind.is_combine):
+                raise LayoutError(
+                    "E-OWNER",
+                    layout.buffer,
+                    f"an access to {layout.buffer} is not made by the thread that holds the element: "
+                    f"it needs a {digit.axis.value} loop of {digit.extent} with stride {digit.stride}",
+                )
+    return tuple(out)

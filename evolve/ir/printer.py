@@ -1,0 +1,127 @@
+"""IR as text: for people, for golden tests and for content hashes."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import assert_never
+
+from evolve.ir.expr import Binary, BinaryOp, Call, Cast, Const, Expr, Load, Select, Unary, Var
+from evolve.ir.kernel import Kernel, Module
+from evolve.ir.stmt import Alloc, Barrier, Block, Buffer, For, If, Reduce, Stmt, Store
+from evolve.ir.types import DType, LoopKind
+
+_PRECEDENCE = {
+    BinaryOp.OR: 1,
+    BinaryOp.AND: 2,
+    BinaryOp.BIT_OR: 3,
+    BinaryOp.BIT_XOR: 4,
+    BinaryOp.BIT_AND: 5,
+    BinaryOp.SHL: 7,
+    BinaryOp.SHR: 7,
+    BinaryOp.ADD: 8,
+    BinaryOp.SUB: 8,
+    BinaryOp.MUL: 9,
+    BinaryOp.DIV: 9,
+    BinaryOp.REM: 9,
+    BinaryOp.FLOORDIV: 9,
+    BinaryOp.MOD: 9,
+}
+
+
+def print_expr(e: Expr, outer: int = 0) -> str:
+    """One line, with the fewest parentheses that keep the tree."""
+    match e:
+        case Const():
+            if e.dtype in (DType.INDEX, DType.BOOL):
+                return str(e.value).lower() if e.dtype is DType.BOOL else str(e.value)
+            return f"{e.value!r}:{e.dtype.value}"
+        case Var():
+            return e.name
+        case Load():
+            return f"{e.buffer}[{', '.join(print_expr(i) for i in e.indices)}]"
+        case Binary(op=BinaryOp.MIN | BinaryOp.MAX):
+            return f"{e.op.value}({print_expr(e.lhs)}, {print_expr(e.rhs)})"
+        case Binary():
+            p = 6 if e.op.is_comparison else _PRECEDENCE[e.op]
+            text = f"{print_expr(e.lhs, p)} {e.op.value} {print_expr(e.rhs, p + 1)}"
+            return f"({text})" if p < outer else text
+        case Unary():
+            return f"{'!' if e.op.value == 'not' else e.op.value}{print_expr(e.arg, 10)}"
+        case Call():
+            return f"{e.fn}({', '.join(print_expr(a) for a in e.args)})"
+        case Select():
+            return f"select({print_expr(e.cond)}, {print_expr(e.then)}, {print_expr(e.orelse)})"
+        case Cast():
+            return f"{e.dtype.value}({print_expr(e.arg)})"
+        case _:
+            assert_never(e)
+
+
+def _buffer(b: Buffer) -> str:
+    dims = ", ".join(print_expr(x) for x in b.extents)
+    pad = f" pad({', '.join(map(str, b.padding))})" if any(b.padding) else ""
+    align = f" align({b.align})" if b.align else ""
+    return f"{b.name}: {b.space.value} {b.dtype.value}[{dims}]{pad}{align}"
+
+
+def _origin(s: Store | Reduce, with_origin: bool) -> str:
+    if not with_origin or s.origin is None:
+        return ""
+    return f"   # {s.origin.stmt}({', '.join(print_expr(x) for x in s.origin.instance)})"
+
+
+def _lines(s: Stmt, indent: str, with_origin: bool) -> list[str]:
+    match s:
+        case Block():
+            return [line for x in s.stmts for line in _lines(x, indent, with_origin)]
+        case For():
+            kind = "" if s.kind is LoopKind.SERIAL else f"   # {s.kind.value}"
+            head = f"{indent}for {s.var} in 0..{print_expr(s.extent)}:{kind}"
+            return [head, *_lines(s.body, indent + "  ", with_origin)]
+        case If():
+            out = [f"{indent}if {print_expr(s.cond)}:", *_lines(s.body, indent + "  ", with_origin)]
+            if s.orelse.stmts:
+                out += [f"{indent}else:", *_lines(s.orelse, indent + "  ", with_origin)]
+            return out
+        case Alloc():
+            return [f"{indent}alloc {_buffer(s.buffer)}"]
+        case Barrier():
+            return [f"{indent}barrier"]
+        case Store():
+            dims = ", ".join(print_expr(i) for i in s.indices)
+            return [f"{indent}{s.buffer}[{dims}] = {print_expr(s.value)}{_origin(s, with_origin)}"]
+        case Reduce():
+            dims = ", ".join(print_expr(i) for i in s.indices)
+            head = f"{indent}{s.buffer}[{dims}] {s.monoid.name}= {print_expr(s.value)}"
+            return [head + _origin(s, with_origin)]
+        case _:
+            assert_never(s)
+
+
+def print_stmt(s: Stmt, indent: str = "", *, origins: bool = False) -> str:
+    """A statement and what it contains, one line each."""
+    return "\n".join(_lines(s, indent, origins))
+
+
+def print_kernel(k: Kernel, *, origins: bool = False) -> str:
+    """The whole kernel: parameters, assumptions, body."""
+    head = [f"kernel {k.name}({', '.join(k.params)})"]
+    head += [f"  {_buffer(b)}" for b in k.buffers]
+    head += [f"  {s.name}: {s.dtype.value}{' size' if s.is_size else ''}" for s in k.scalars]
+    head += [f"  assume {print_expr(a)}" for a in k.assumptions]
+    if k.max_threads:
+        head.append(f"  launch_bounds({k.max_threads}, {k.min_blocks})")
+    return "\n".join([*head, *_lines(k.body, "  ", origins)])
+
+
+def content_hash(item: Kernel | Module) -> str:
+    """A hash of the meaning and the schedule; source spans and notes do not count."""
+    if isinstance(item, Kernel):
+        text = print_kernel(item, origins=True)
+    else:
+        parts = []
+        for v in item.variants:
+            parts.append(f"when {print_expr(v.guard)}")
+            parts += [print_kernel(k, origins=True) for k in v.kernels]
+        text = "\n".join([*parts, item.original.text, item.original.entry])
+    return hashlib.sha256(text.encode()).hexdigest()

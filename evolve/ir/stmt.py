@@ -1,0 +1,115 @@
+"""Statements. Loop and buffer names are unique within a kernel; loops run from 0 with step 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from evolve.ir.expr import Expr
+from evolve.ir.types import DType, LoopKind, Monoid, Space
+
+
+@dataclass(frozen=True)
+class Span:
+    """A place in a source file (1-based line and column)."""
+
+    file: str
+    line: int
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The statement of the lifted kernel that a statement performs, and which instance of it.
+
+    `instance` gives the lifted statement's loop variables, outermost first, as functions of the
+    loops now around it. Rewrites substitute in it like in any other expression. It is a claim
+    that the prover checks, never a proof.
+    """
+
+    stmt: str
+    instance: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """An array. Row-major over `extents`, each enlarged by `padding` (elements that are never read).
+
+    A REGISTER buffer declared above a thread loop is distributed over the threads: see `layout`.
+    `align` is the proved or assumed byte alignment of its first element.
+    """
+
+    name: str
+    dtype: DType
+    extents: tuple[Expr, ...]
+    space: Space
+    padding: tuple[int, ...] = ()
+    align: int = 0
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Block:
+    stmts: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True)
+class For:
+    """`for var in 0 .. extent-1`. `note` says, for the reader of the code, which transform made it."""
+
+    var: str
+    extent: Expr
+    kind: LoopKind
+    body: Block
+    note: str = field(default="", compare=False)
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class If:
+    cond: Expr
+    body: Block
+    orelse: Block = Block(())
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Alloc:
+    """Declares a shared or register buffer for the rest of the enclosing block, contents undefined."""
+
+    buffer: Buffer
+
+
+@dataclass(frozen=True)
+class Store:
+    """`buffer[indices] = value`."""
+
+    buffer: str
+    indices: tuple[Expr, ...]
+    value: Expr
+    origin: Origin | None = None
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Reduce:
+    """`buffer[indices] = monoid(buffer[indices], value)`; their order is not part of the meaning."""
+
+    buffer: str
+    indices: tuple[Expr, ...]
+    monoid: Monoid
+    value: Expr
+    origin: Origin | None = None
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """All threads of the block meet here. Derived by `legality.barriers` just before proof and rendering."""
+
+
+Stmt: TypeAlias = Block | For | If | Alloc | Store | Reduce | Barrier
+Leaf: TypeAlias = Store | Reduce

@@ -1,0 +1,138 @@
+"""Scalar types, memory spaces, loop kinds and reduction monoids."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+
+
+class DType(Enum):
+    """A scalar type. The value is its short name, used in files and printed IR."""
+
+    BOOL = "bool"
+    I32 = "i32"
+    U32 = "u32"
+    I64 = "i64"
+    U64 = "u64"
+    F32 = "f32"
+    F64 = "f64"
+    INDEX = "index"
+    """A mathematical integer: loop variables, sizes, subscripts. Code generation picks its width."""
+
+    @property
+    def size(self) -> int:
+        """Bytes in memory. INDEX is never stored and raises KeyError."""
+        return _SIZE[self]
+
+    @property
+    def is_float(self) -> bool:
+        return self in (DType.F32, DType.F64)
+
+    @property
+    def c_name(self) -> str:
+        """The CUDA C++ spelling. INDEX has none and raises KeyError."""
+        return _C_NAME[self]
+
+
+_SIZE = {
+    DType.BOOL: 1,
+    DType.I32: 4,
+    DType.U32: 4,
+    DType.I64: 8,
+    DType.U64: 8,
+    DType.F32: 4,
+    DType.F64: 8,
+}
+_C_NAME = {
+    DType.BOOL: "bool",
+    DType.I32: "int",
+    DType.U32: "unsigned int",
+    DType.I64: "long long",
+    DType.U64: "unsigned long long",
+    DType.F32: "float",
+    DType.F64: "double",
+}
+
+
+class Space(Enum):
+    """Where a buffer lives."""
+
+    GLOBAL = "global"
+    SHARED = "shared"
+    REGISTER = "register"
+
+
+class LoopKind(Enum):
+    """How the iterations of a loop are executed."""
+
+    SERIAL = "serial"
+    PARALLEL = "parallel"
+    """Iterations are independent in the source (its threads); not yet bound to hardware."""
+    UNROLL = "unroll"
+    VECTOR = "vector"
+    GRID_X = "grid.x"
+    GRID_Y = "grid.y"
+    GRID_Z = "grid.z"
+    THREAD_X = "thread.x"
+    THREAD_Y = "thread.y"
+    THREAD_Z = "thread.z"
+    COMBINE_WARP = "combine.warp"
+    """A loop of one `Reduce` over per-thread partials, done by all lanes together with shuffles."""
+    COMBINE_BLOCK = "combine.block"
+    """The same over all threads of a block, through shuffles and shared memory."""
+
+    @property
+    def is_grid(self) -> bool:
+        return self in (LoopKind.GRID_X, LoopKind.GRID_Y, LoopKind.GRID_Z)
+
+    @property
+    def is_thread(self) -> bool:
+        return self in (LoopKind.THREAD_X, LoopKind.THREAD_Y, LoopKind.THREAD_Z)
+
+    @property
+    def is_combine(self) -> bool:
+        return self in (LoopKind.COMBINE_WARP, LoopKind.COMBINE_BLOCK)
+
+    @property
+    def is_sequential(self) -> bool:
+        """Executed in order by one thread (vector lanes too, as far as meaning goes)."""
+        return self in (LoopKind.SERIAL, LoopKind.UNROLL, LoopKind.VECTOR)
+
+
+@dataclass(frozen=True)
+class Monoid:
+    """An associative and commutative operation with an exact identity."""
+
+    name: str
+
+    def identity(self, dtype: DType) -> int | float:
+        """The neutral element: combining with it changes nothing, bit for bit.
+
+        Raises ValueError for a combination that has none.
+        """
+        if self.name == "sum":
+            return -0.0 if dtype.is_float else 0
+        if self.name == "prod":
+            return 1.0 if dtype.is_float else 1
+        if self.name in ("min", "max"):
+            return _extreme(dtype, largest=self.name == "min")
+        raise ValueError(f"no identity for {self.name} on {dtype.value}")
+
+
+def _extreme(dtype: DType, *, largest: bool) -> int | float:
+    if dtype.is_float:
+        return math.inf if largest else -math.inf
+    bits = 8 * dtype.size
+    signed = dtype in (DType.I32, DType.I64)
+    half = 1 << (bits - 1)
+    if largest:
+        return half - 1 if signed else 2 * half - 1
+    return -half if signed else 0
+
+
+SUM = Monoid("sum")
+PROD = Monoid("prod")
+MIN = Monoid("min")
+MAX = Monoid("max")
+MONOIDS = {m.name: m for m in (SUM, PROD, MIN, MAX)}

@@ -1,0 +1,113 @@
+"""Well-formedness of a kernel: what every pass may rely on. One function per invariant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from evolve.ir.effects import effects
+from evolve.ir.expr import Call, Expr, Load, Var
+from evolve.ir.kernel import Kernel
+from evolve.ir.math import FUNCTIONS
+from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Leaf, Reduce, Stmt, Store
+from evolve.ir.types import DType, Space
+from evolve.ir.visit import subexpressions, walk
+
+
+class MalformedKernelError(Exception):
+    """A pass built IR that breaks an invariant: always a bug in that pass."""
+
+
+def verify(kernel: Kernel) -> None:
+    """Raises MalformedKernelError naming the first invariant that fails."""
+    for check in (_names_are_unique, _everything_in_scope, _accesses_fit_buffers, _calls_are_known):
+        for message in check(kernel):
+            raise MalformedKernelError(f"{kernel.name}: {message}")
+
+
+def _names_are_unique(k: Kernel) -> Iterator[str]:
+    seen: set[str] = set()
+    names = [*(b.name for b in k.buffers), *(s.name for s in k.scalars)]
+    names += [s.stmt.var for s in walk(k.body) if isinstance(s.stmt, For)]
+    names += [s.stmt.buffer.name for s in walk(k.body) if isinstance(s.stmt, Alloc)]
+    for name in names:
+        if name in seen:
+            yield f"name {name} is declared twice"
+        seen.add(name)
+    if set(k.params) != {b.name for b in k.buffers} | {s.name for s in k.scalars}:
+        yield "params do not list exactly the buffers and scalars"
+
+
+def _everything_in_scope(k: Kernel) -> Iterator[str]:
+    scalars = {s.name for s in k.scalars}
+    yield from _scope(k.body, scalars, {b.name for b in k.buffers})
+
+
+def _exprs(s: Stmt) -> tuple[Expr, ...]:
+    match s:
+        case For():
+            return (s.extent,)
+        case If():
+            return (s.cond,)
+        case Alloc():
+            return s.buffer.extents
+        case Store() | Reduce():
+            instance = s.origin.instance if s.origin else ()
+            return (*s.indices, s.value, *instance)
+        case _:
+            return ()
+
+
+def _scope(block: Block, variables: set[str], buffers: set[str]) -> Iterator[str]:
+    buffers = set(buffers)
+    for s in block.stmts:
+        for e in _exprs(s):
+            for x in subexpressions(e):
+                if isinstance(x, Var) and x.name not in variables:
+                    yield f"variable {x.name} is not in scope"
+                if isinstance(x, Load) and x.buffer not in buffers:
+                    yield f"buffer {x.buffer} is not in scope"
+        match s:
+            case Block():
+                yield from _scope(s, variables, buffers)
+            case For():
+                yield from _scope(s.body, variables | {s.var}, buffers)
+            case If():
+                yield from _scope(s.body, variables, buffers)
+                yield from _scope(s.orelse, variables, buffers)
+            case Alloc():
+                buffers.add(s.buffer.name)
+            case Store() | Reduce():
+                if s.buffer not in buffers:
+                    yield f"buffer {s.buffer} is not in scope"
+
+
+def _accesses_fit_buffers(k: Kernel) -> Iterator[str]:
+    known: dict[str, Buffer] = {b.name: b for b in k.buffers}
+    known |= {s.stmt.buffer.name: s.stmt.buffer for s in walk(k.body) if isinstance(s.stmt, Alloc)}
+    for b in known.values():
+        if b.padding and len(b.padding) != len(b.extents):
+            yield f"buffer {b.name} has {len(b.padding)} paddings for {len(b.extents)} dimensions"
+        if (b.space is Space.GLOBAL) != any(b.name == g.name for g in k.buffers):
+            yield f"buffer {b.name} is declared in the wrong space"
+    for site in walk(k.body):
+        for access in effects(site.stmt).accesses:
+            buffer = known.get(access.buffer)
+            if buffer is None:
+                continue
+            if len(access.indices) != len(buffer.extents):
+                have, want = len(access.indices), len(buffer.extents)
+                yield f"{access.buffer} has {want} dimensions, {have} subscripts"
+            if any(i.dtype is not DType.INDEX for i in access.indices):
+                yield f"a subscript of {access.buffer} is not an INDEX expression"
+        if isinstance(site.stmt, Leaf) and site.stmt.buffer in known:
+            dtype = known[site.stmt.buffer].dtype
+            if site.stmt.value.dtype is not dtype:
+                yield f"{site.stmt.buffer} holds {dtype.value}, the value is {site.stmt.value.dtype.value}"
+
+
+def _calls_are_known(k: Kernel) -> Iterator[str]:
+    for site in walk(k.body):
+        for e in _exprs(site.stmt):
+            for x in subexpressions(e):
+                if isinstance(x, Call) and (x.fn not in FUNCTIONS or len(x.args) != FUNCTIONS[x.fn].arity):
+                    yield f"call of unknown function {x.fn}/{len(x.args)}"
