@@ -1,0 +1,1 @@
+"""The hardware that is aimed at: profiles, what they allow in a launch, and where data files lie."""

@@ -1,0 +1,119 @@
+"""What a launch may ask of a GPU, and how many blocks of it an SM holds at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from evolve.ir.errors import EvolveError
+from evolve.target.profile import Profile
+
+GRID_X_MOST = 2**31 - 1
+GRID_YZ_MOST = 65535
+BLOCK_XY_MOST = 1024
+BLOCK_Z_MOST = 64
+
+Limiter = Literal["threads", "blocks", "registers", "shared", "too-large"]
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """Blocks and warps that one SM holds at once, and the resource that runs out first.
+
+    `limiter` is `too-large` and both counts are 0 when not even one block fits. `fraction` is the share of
+    the SM's warp slots in use.
+    """
+
+    blocks_per_sm: int
+    warps_per_sm: int
+    limiter: Limiter
+    fraction: float
+
+
+def occupancy(profile: Profile, regs_per_thread: int, shared_bytes: int, threads_per_block: int) -> Occupancy:
+    """How many blocks with these needs (registers per thread; static plus dynamic shared bytes per block)
+    share an SM.
+
+    After NVIDIA's occupancy rules: registers are given to each warp in steps of `register_unit`, and a
+    warp's registers come from its own scheduler's share of the file; shared memory is given in steps of
+    `shared_unit_bytes` on top of what the system reserves. Raises EvolveError `no-occupancy-model` for a GPU
+    of another vendor, ValueError for needs that are negative or for no threads.
+    """
+    if regs_per_thread < 0 or shared_bytes < 0 or threads_per_block < 1:
+        raise ValueError("registers and shared bytes are at least 0, threads at least 1")
+    limits, memory = profile.limits, profile.memory
+    if (
+        profile.vendor != "nvidia"
+        or limits.blocks_per_sm is None
+        or limits.registers_per_block is None
+        or limits.registers_per_thread is None
+        or limits.register_unit is None
+    ):
+        raise EvolveError(
+            "no-occupancy-model", f"how {profile.name} shares out its registers is not known here"
+        )
+
+    warps = -(-threads_per_block // limits.warp)
+    warp_registers = _round_up(regs_per_thread * limits.warp, limits.register_unit)
+    block_shared = _round_up(shared_bytes + memory.shared_reserved_per_block, memory.shared_unit_bytes)
+    too_large = (
+        threads_per_block > limits.threads_per_block
+        or regs_per_thread > limits.registers_per_thread
+        # Allocation is per warp, but a block's warps are spread over the schedulers in full rounds.
+        or warp_registers * _round_up(warps, limits.schedulers) > limits.registers_per_block
+        or shared_bytes > memory.shared_bytes_per_block_optin
+    )
+    if too_large:
+        return Occupancy(0, 0, "too-large", 0.0)
+
+    warp_slots = limits.threads_per_sm // limits.warp
+    by: dict[Limiter, int] = {"threads": warp_slots // warps, "blocks": limits.blocks_per_sm}
+    if warp_registers:
+        warps_per_scheduler = limits.registers_per_sm // limits.schedulers // warp_registers
+        by["registers"] = warps_per_scheduler * limits.schedulers // warps
+    if block_shared:
+        by["shared"] = memory.shared_bytes_per_sm // block_shared
+    limiter = min(by, key=lambda name: by[name])
+    blocks = by[limiter]
+    if blocks == 0:
+        return Occupancy(0, 0, "too-large", 0.0)
+    return Occupancy(blocks, blocks * warps, limiter, blocks * warps / warp_slots)
+
+
+def launch_fault(
+    profile: Profile, grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int = 0
+) -> str | None:
+    """Why a launch would be refused, as a clause; None when it is within the limits.
+
+    `shared_bytes` is static plus dynamic shared memory per block. Extents are at least 1.
+    """
+    names = ("x", "y", "z")
+    for name, extent, most in zip(names, grid, (GRID_X_MOST, GRID_YZ_MOST, GRID_YZ_MOST), strict=True):
+        if not 1 <= extent <= most:
+            return f"grid.{name} is {extent}, outside 1 to {most}"
+    for name, extent, most in zip(names, block, (BLOCK_XY_MOST, BLOCK_XY_MOST, BLOCK_Z_MOST), strict=True):
+        if not 1 <= extent <= most:
+            return f"block.{name} is {extent}, outside 1 to {most}"
+    threads = block[0] * block[1] * block[2]
+    if threads > profile.limits.threads_per_block:
+        return f"a block of {threads} threads is over {profile.limits.threads_per_block}"
+    if shared_bytes > profile.memory.shared_bytes_per_block_optin:
+        most = profile.memory.shared_bytes_per_block_optin
+        return f"{shared_bytes} bytes of shared memory per block are over {most}"
+    return None
+
+
+def register_cap(profile: Profile, threads_per_block: int, blocks_per_sm: int = 1) -> int:
+    """The most registers per thread with which `blocks_per_sm` blocks still fit an SM; 0 when they never do.
+
+    Raises as `occupancy` does.
+    """
+    most = profile.limits.registers_per_thread or 0
+    for registers in range(most, 0, -1):
+        if occupancy(profile, registers, 0, threads_per_block).blocks_per_sm >= blocks_per_sm:
+            return registers
+    return 0
+
+
+def _round_up(value: int, step: int) -> int:
+    return -(-value // step) * step
