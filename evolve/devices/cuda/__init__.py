@@ -1,0 +1,1 @@
+"""A CUDA GPU through PyCUDA, in a worker process that owns the context and can be killed."""
