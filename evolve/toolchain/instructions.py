@@ -62,7 +62,8 @@ class Instruction:
     """One decoded instruction. `address` and `target` are bytes from the kernel's first instruction.
 
     `predicate` is the guard as written (`@!P0`), None without one; `modifiers` are the parts of the mnemonic
-    after the opcode; `line` is its line in the compiled text, when the cubin has line information.
+    after the opcode; `operands` are as written, without a branch's `target`; `line` is its line in
+    the compiled text, when the cubin has line information.
     """
 
     address: int
@@ -106,7 +107,7 @@ class Instruction:
             return True
         if "DIV" in self.modifiers or "CONV" in self.modifiers:
             return True
-        return self.opcode == "BRA" and any(re.fullmatch(r"!?U?P\d", word) for word in self.operands[:-1])
+        return self.opcode == "BRA" and any(re.fullmatch(r"!?U?P\d", word) for word in self.operands)
 
     @property
     def ends_block(self) -> bool:

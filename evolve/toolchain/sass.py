@@ -26,6 +26,8 @@ _INSTRUCTION_BYTES = 16
 _LINE = re.compile(r"^\s*/\*([0-9a-f]+)\*/\s+(.*?)\s*;")
 _WORDS = re.compile(r"^(?P<predicate>@\S+\s+)?(?P<mnemonic>[A-Z][\w.]*)(?:\s+(?P<operands>.*))?$")
 _TARGET = re.compile(r"^0x[0-9a-f]+$")
+_TARGETED = {"BRA", "CALL", "BSSY"}
+_THROUGH_REGISTER = {"RET", "BRX", "BRXU", "JMX", "JMXU"}
 
 
 @dataclass(frozen=True)
@@ -176,18 +178,25 @@ def _parse(text: str) -> dict[int, Instruction]:
             raise EvolveError("nvdisasm-failed", f"unexpected line from nvdisasm: {line.strip()!r}")
         opcode, *modifiers = words["mnemonic"].split(".")
         operands = tuple(word.strip() for word in (words["operands"] or "").split(",") if word.strip())
+        target = _target(opcode, modifiers, operands)
         found[address] = Instruction(
             address=address,
             opcode=opcode,
             modifiers=tuple(modifiers),
             predicate=(words["predicate"] or "").strip() or None,
-            operands=operands,
-            target=_target(opcode, operands),
+            operands=_position_free(opcode, operands if target is None else operands[:-1]),
+            target=target,
         )
     return found
 
 
-def _target(opcode: str, operands: tuple[str, ...]) -> int | None:
-    if opcode in {"BRA", "CALL", "JMP"} and operands and _TARGET.match(operands[-1]):
-        return int(operands[-1], 16)
-    return None
+def _position_free(opcode: str, operands: tuple[str, ...]) -> tuple[str, ...]:
+    """Drops the address that nvdisasm prints behind the register of a return or a jump through it."""
+    return tuple(word.split()[0] for word in operands) if opcode in _THROUGH_REGISTER else operands
+
+
+def _target(opcode: str, modifiers: Sequence[str], operands: tuple[str, ...]) -> int | None:
+    # An absolute call's address is filled in by the loader and means nothing here.
+    if opcode not in _TARGETED or "ABS" in modifiers or not operands or not _TARGET.match(operands[-1]):
+        return None
+    return int(operands[-1], 16)
