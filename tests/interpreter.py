@@ -64,12 +64,12 @@ def run(
         if given is not None:
             if given.shape != shape:
                 raise InterpreterError(f"{b.name} has shape {given.shape}, the kernel wants {shape}")
-            cells = {i: v for i, v in zip(np.ndindex(*shape), given.reshape(-1).tolist(), strict=True)}
+            cells = dict(zip(np.ndindex(*shape), given.reshape(-1).tolist(), strict=True))
         space[_buffer(b.name)] = _Array(b.name, shape, cells)
     exec(compile("\n".join(code.lines), kernel.name, "exec"), space)
     try:
         space["body"]()
-    except _BadAccess as e:
+    except _BadAccessError as e:
         at = code.statements[e.site] if e.site is not None else "?"
         raise InterpreterError(f"{e} in `{at}`") from None
     out: dict[str, np.ndarray] = {}
@@ -82,7 +82,7 @@ def run(
     return out
 
 
-class _BadAccess(Exception):
+class _BadAccessError(Exception):
     site: int | None = None
 
 
@@ -97,7 +97,7 @@ class _Array:
             return self.cells[i]
         except KeyError:
             self.check(i)
-            raise _BadAccess(f"read of {self.name}{list(i)} before it is written") from None
+            raise _BadAccessError(f"read of {self.name}{list(i)} before it is written") from None
 
     def put(self, i: tuple[int, ...], v: Any) -> None:
         if i not in self.cells:
@@ -106,7 +106,7 @@ class _Array:
 
     def check(self, i: tuple[int, ...]) -> None:
         if not all(0 <= x < n for x, n in zip(i, self.shape, strict=True)):
-            raise _BadAccess(f"subscript {list(i)} of {self.name} is outside {list(self.shape)}")
+            raise _BadAccessError(f"subscript {list(i)} of {self.name} is outside {list(self.shape)}")
 
 
 def _name(n: str) -> str:
@@ -158,7 +158,7 @@ _HELPERS: dict[str, Any] = {
     "_fdiv": _fdiv,
     "_fmin": _fmin,
     "_fmax": _fmax,
-    "_BadAccess": _BadAccess,
+    "_BadAccessError": _BadAccessError,
     "_Array": _Array,
     "inf": math.inf,
     "nan": math.nan,
@@ -294,4 +294,4 @@ class _Code:
                 if isinstance(s, Reduce):
                     value = _combine(s.monoid.name, f"{target}.get({index})", value, types[s.buffer])
                 self.lines.append(f"{pad}try: {target}.put({index}, {value})")
-                self.lines.append(f"{pad}except _BadAccess as e: e.site = {site}; raise")
+                self.lines.append(f"{pad}except _BadAccessError as e: e.site = {site}; raise")
