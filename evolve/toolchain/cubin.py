@@ -13,12 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from evolve.ir.errors import EvolveError
+from evolve.toolchain.elf import STT_FUNC, Elf, Section, cut, open_elf
+from evolve.toolchain.lines import read_lines
 
 _MACHINE_CUDA = 190
-_SHT_SYMTAB = 2
-_SHT_NOBITS = 8
 _STO_ENTRY = 0x10
-_STT_FUNC = 2
 
 _MAX_THREADS = 0x05
 _REQUIRED_THREADS = 0x10
@@ -39,7 +38,9 @@ class KernelResources:
 
     `registers` per thread; `shared_bytes` static, per block, without the kilobyte that the system reserves;
     `stack_bytes` of local memory per thread (spills and arrays that are not in registers); `max_threads` per
-    block from `__launch_bounds__`, None without; `param_bytes` of its arguments; `code` its machine code.
+    block from `__launch_bounds__`, None without; `param_bytes` of its arguments; `code` its machine code;
+    `lines` where its lines begin, as (byte in the code, line of the text or 0 for another file's), empty
+    without `-lineinfo`.
     """
 
     name: str
@@ -49,6 +50,7 @@ class KernelResources:
     max_threads: int | None
     param_bytes: int
     code: bytes = field(repr=False)
+    lines: tuple[tuple[int, int], ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -59,107 +61,69 @@ class Cubin:
     kernels: dict[str, KernelResources]
 
 
-@dataclass(frozen=True)
-class _Section:
-    name: str
-    type: int
-    offset: int
-    size: int
-    link: int
-    entry_size: int
-    index: int
-
-
 def read_cubin(image: bytes) -> Cubin:
     """Reads an image as NVRTC or nvcc makes it. Raises EvolveError `bad-cubin` when it is none or is cut."""
     try:
         return _read(image)
     except (struct.error, UnicodeDecodeError, IndexError, KeyError, ValueError) as error:
-        raise _bad(f"its tables are damaged ({error})") from error
-
-
-def _bad(why: str) -> EvolveError:
-    return EvolveError("bad-cubin", f"this is not a readable cubin: {why}")
+        why = str(error) if isinstance(error, ValueError) else "its tables are damaged"
+        raise EvolveError("bad-cubin", f"this is not a readable cubin: {why}") from error
 
 
 def _read(image: bytes) -> Cubin:
-    if image[:4] != b"\x7fELF" or image[4:6] != b"\x02\x01":
-        raise _bad("no little-endian ELF64 header")
-    machine, flags = struct.unpack_from("<H", image, 18)[0], struct.unpack_from("<I", image, 48)[0]
-    if machine != _MACHINE_CUDA:
-        raise _bad(f"its machine type is {machine}, not {_MACHINE_CUDA}")
-    abi = image[8]
+    elf = open_elf(image, _MACHINE_CUDA)
+    flags = struct.unpack_from("<I", image, 48)[0]
     # ABI 8 (CUDA 13) moved the target from the lowest byte to the second.
-    sm = (flags >> 8) & 0xFF if abi >= 8 else flags & 0xFF
-    sections = _sections(image)
-    by_name = {section.name: section for section in sections}
-    symtab = next(s for s in sections if s.type == _SHT_SYMTAB)
-    names = dict(_kernel_symbols(image, symtab, sections[symtab.link]))
-    totals = _totals(image, by_name.get(".nv.info"))
+    sm = (flags >> 8) & 0xFF if image[8] >= 8 else flags & 0xFF
+    totals = _totals(elf)
+    lines = read_lines(elf)
     kernels = {}
-    for index, name in names.items():
-        text = by_name[f".text.{name}"]
-        own = _records(image, by_name.get(f".nv.info.{name}"))
-        shared = by_name.get(f".nv.shared.{name}")
-        shared_bytes = shared.size if shared is not None else 0
-        if shared is not None and sm >= _SYSTEM_SHARED_COUNTED_FROM:
-            shared_bytes = max(0, shared_bytes - _SYSTEM_SHARED_BYTES)
+    for index, symbol in enumerate(elf.symbols()):
+        if symbol.kind != STT_FUNC or not symbol.other & _STO_ENTRY:
+            continue
+        name = symbol.name
+        text = elf.section(f".text.{name}")
+        if text is None:
+            raise ValueError(f"the code of {name} is missing")
+        own = dict(_records(elf, elf.section(f".nv.info.{name}")))
         kernels[name] = KernelResources(
             name=name,
             registers=totals[_REGISTERS, index],
-            shared_bytes=shared_bytes,
+            shared_bytes=_shared(elf.section(f".nv.shared.{name}"), sm),
             stack_bytes=max(totals.get((_FRAME_SIZE, index), 0), totals.get((_MIN_STACK_SIZE, index), 0)),
             max_threads=_max_threads(own),
             param_bytes=_short(own.get(_PARAM_BYTES)),
-            code=_bytes(image, text),
+            code=elf.data(text),
+            lines=lines.get(text.name, ()),
         )
     return Cubin(sm, kernels)
 
 
-def _sections(image: bytes) -> list[_Section]:
-    table = struct.unpack_from("<Q", image, 40)[0]
-    entry_size, count, names_at = struct.unpack_from("<HHH", image, 58)
-    raw = [struct.unpack_from("<IIQQQQIIQQ", image, table + entry_size * index) for index in range(count)]
-    names = _slice(image, raw[names_at][4], raw[names_at][5])
-    return [
-        _Section(_string(names, r[0]), r[1], r[4], r[5], r[6], r[9], index) for index, r in enumerate(raw)
-    ]
+def _shared(section: Section | None, sm: int) -> int:
+    if section is None:
+        return 0
+    return max(0, section.size - (_SYSTEM_SHARED_BYTES if sm >= _SYSTEM_SHARED_COUNTED_FROM else 0))
 
 
-def _kernel_symbols(image: bytes, symtab: _Section, strtab: _Section) -> Iterator[tuple[int, str]]:
-    names = _bytes(image, strtab)
-    table = _bytes(image, symtab)
-    for index in range(symtab.size // symtab.entry_size):
-        name, info, other = struct.unpack_from("<IBB", table, index * symtab.entry_size)
-        if info & 0xF == _STT_FUNC and other & _STO_ENTRY:
-            yield index, _string(names, name)
-
-
-def _totals(image: bytes, section: _Section | None) -> dict[tuple[int, int], int]:
-    """(attribute, symbol index) to value, of the records of `.nv.info` that carry such a pair."""
+def _totals(elf: Elf) -> dict[tuple[int, int], int]:
+    """(attribute, symbol number) to value, of the records of `.nv.info` that carry such a pair."""
     found = {}
-    for attribute, payload in _walk(image, section):
+    for attribute, payload in _records(elf, elf.section(".nv.info")):
         if attribute in (_REGISTERS, _FRAME_SIZE, _MIN_STACK_SIZE):
             symbol, value = struct.unpack("<II", payload)
             found[attribute, symbol] = value
     return found
 
 
-def _records(image: bytes, section: _Section | None) -> dict[int, bytes]:
-    return dict(_walk(image, section))
-
-
-def _walk(image: bytes, section: _Section | None) -> Iterator[tuple[int, bytes]]:
+def _records(elf: Elf, section: Section | None) -> Iterator[tuple[int, bytes]]:
     """Records are a format byte, an attribute byte, and two bytes: the value or, in format 4, its size."""
-    if section is None:
-        return
-    data = _bytes(image, section)
+    data = elf.data(section)
     at = 0
     while at + 4 <= len(data):
         form, attribute, value = struct.unpack_from("<BBH", data, at)
         at += 4
         if form == 4:
-            yield attribute, _slice(data, at, value)
+            yield attribute, cut(data, at, value)
             at += value
         else:
             yield attribute, struct.pack("<H", value)
@@ -175,17 +139,3 @@ def _max_threads(records: dict[int, bytes]) -> int | None:
 
 def _short(payload: bytes | None) -> int:
     return int(struct.unpack("<H", payload)[0]) if payload is not None else 0
-
-
-def _string(table: bytes, at: int) -> str:
-    return table[at : table.index(b"\0", at)].decode()
-
-
-def _bytes(image: bytes, section: _Section) -> bytes:
-    return b"" if section.type == _SHT_NOBITS else _slice(image, section.offset, section.size)
-
-
-def _slice(data: bytes, start: int, size: int) -> bytes:
-    if start + size > len(data):
-        raise ValueError("a part lies beyond the end")
-    return data[start : start + size]

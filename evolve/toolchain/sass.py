@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 
 from evolve.ir.errors import EvolveError
-from evolve.toolchain.cubin import Cubin, read_cubin
+from evolve.toolchain.cubin import Cubin, KernelResources, read_cubin
 from evolve.toolchain.flow import Block, Loop, find_blocks
 from evolve.toolchain.instructions import Instruction, Mix
 from evolve.toolchain.tools import find_tool
@@ -129,16 +129,30 @@ def _disassemble_all(sm: int, images: Sequence[Cubin]) -> dict[tuple[int, str], 
             raise EvolveError(
                 "nvdisasm-failed", f"nvdisasm left out the instruction at byte {missing - start} of {name}"
             )
-        found[index, name] = Sass(name, sm, tuple(_moved(listing[a], start) for a in addresses))
+        lines = _line_of_each(images[index].kernels[name])
+        moved = (_moved(listing[a], start, line) for a, line in zip(addresses, lines, strict=True))
+        found[index, name] = Sass(name, sm, tuple(moved))
     return found
 
 
-def _moved(instruction: Instruction, start: int) -> Instruction:
+def _line_of_each(kernel: KernelResources) -> list[int | None]:
+    """The line of each of a kernel's instructions."""
+    steps = dict(kernel.lines)
+    found: list[int | None] = []
+    line = 0
+    for address in range(0, len(kernel.code), _INSTRUCTION_BYTES):
+        line = steps.get(address, line)
+        found.append(line or None)
+    return found
+
+
+def _moved(instruction: Instruction, start: int, line: int | None) -> Instruction:
     target = instruction.target
     return replace(
         instruction,
         address=instruction.address - start,
         target=None if target is None else target - start,
+        line=line,
     )
 
 

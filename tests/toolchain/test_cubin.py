@@ -11,6 +11,7 @@ import pytest
 
 from evolve.ir.errors import EvolveError
 from evolve.toolchain.cubin import read_cubin
+from evolve.toolchain.elf import open_elf
 from evolve.toolchain.nvrtc import compile_cuda
 from evolve.toolchain.tools import find_tool
 
@@ -51,7 +52,8 @@ def test_the_figures_are_the_sources(cubins: dict[str, bytes]) -> None:
 
 def test_launch_bounds_hold_registers_down() -> None:
     loop = "\n#pragma unroll\nfor (int i = 0; i < 64; i++) "
-    body = f"{{ float a[64]; {loop} a[i] = x[i]; __syncthreads(); {loop} x[i * 7] = a[i] - a[(i * 37 + 5) % 64]; }}"
+    other = "a[(i * 37 + 5) % 64]"
+    body = f"{{ float a[64]; {loop} a[i] = x[i]; __syncthreads(); {loop} x[i * 7] = a[i] - {other}; }}"
     free = compile_cuda(f'extern "C" __global__ void k(float *x) {body}').cubin
     tight = compile_cuda(f'extern "C" __global__ void __launch_bounds__(1024, 2) k(float *x) {body}').cubin
     assert free is not None
@@ -95,3 +97,16 @@ def test_random_damage_never_escapes_as_another_error(cubins: dict[str, bytes]) 
             read_cubin(bytes(image))
         except EvolveError as error:
             assert error.code == "bad-cubin"
+
+
+def test_a_truncated_line_table_is_refused() -> None:
+    image = compile_cuda('extern "C" __global__ void k(float *x) { x[0] = 1; }', options=["-lineinfo"]).cubin
+    assert image is not None
+    elf = open_elf(image, 190)
+    table = elf.section(".debug_line")
+    assert table is not None
+    for version in (0, 1, 5, 77):
+        bad = bytearray(image)
+        bad[table.offset + 4] = version
+        with pytest.raises(EvolveError, match="line table has version"):
+            read_cubin(bytes(bad))
