@@ -1,0 +1,9 @@
+"""The built-in expert: sketches of known schedules for the shape of a kernel's loops, with holes.
+
+`shape` reads the loops; `maps`, `rows`, `tiles` and `products` each know one family of nests and
+offer programs when the kernel has that shape; `agent` puts them in order.
+"""
+
+from evolve.agents.expert.agent import Expert
+
+__all__ = ["Expert"]
