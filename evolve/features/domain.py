@@ -1,0 +1,187 @@
+"""The iteration domain of a statement at given sizes: a box of loop ranges, and how much of it is real."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from evolve.ir.affine import Linear, linear
+from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Unary, UnaryOp, Var, index
+from evolve.ir.stmt import For, If
+from evolve.ir.types import DType
+from evolve.ir.visit import Site, loads, substitute
+
+Sizes = Mapping[str, int | float]
+
+_NEGATED = {
+    BinaryOp.LT: BinaryOp.GE,
+    BinaryOp.LE: BinaryOp.GT,
+    BinaryOp.GT: BinaryOp.LE,
+    BinaryOp.GE: BinaryOp.LT,
+    BinaryOp.EQ: BinaryOp.NE,
+    BinaryOp.NE: BinaryOp.EQ,
+}
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Loop ranges (inclusive, outermost first) around a statement.
+
+    `points` is the mean number of iterations; `exact`: the domain is this box, whole (no triangular loop, no
+    condition that could not be evaluated). An empty domain has points 0.
+    """
+
+    ranges: Mapping[str, tuple[int, int]]
+    points: float
+    exact: bool
+
+    def trips(self, name: str) -> int:
+        low, high = self.ranges[name]
+        return max(0, high - low + 1)
+
+
+def at_sizes(e: Expr, scalars: Sizes) -> Expr:
+    """`e` with the size scalars replaced by their values."""
+    return substitute(e, {n: index(int(v)) for n, v in scalars.items() if isinstance(v, int)})
+
+
+def domain_of(site: Site, scalars: Sizes) -> Domain:
+    """The domain of the statement at `site`. Raises ValueError when a loop's extent needs an unknown size."""
+    ranges: dict[str, tuple[int, int]] = {}
+    points = 1.0
+    exact = True
+    branches = iter(site.in_else)
+    for step in site.path:
+        if isinstance(step, For):
+            extent = linear(at_sizes(step.extent, scalars))
+            hull = _maximum(extent, ranges)
+            mean = _mean(extent, ranges)
+            if hull is None or mean is None:
+                raise ValueError(f"the extent of loop {step.var} is not known at these sizes")
+            exact = exact and extent.is_constant
+            ranges[step.var] = (0, hull - 1)
+            points *= max(0.0, mean)
+            continue
+        before = _volume(ranges)
+        exact = _restrict(step, next(branches), ranges, scalars) and exact
+        points = points * _volume(ranges) / before if before else 0.0
+    return Domain(ranges, points, exact)
+
+
+def _volume(ranges: Mapping[str, tuple[int, int]]) -> float:
+    out = 1.0
+    for low, high in ranges.values():
+        out *= max(0, high - low + 1)
+    return out
+
+
+def _maximum(form: Linear, ranges: Mapping[str, tuple[int, int]]) -> int | None:
+    total = form.constant
+    for atom, c in form.terms:
+        if not isinstance(atom, Var) or atom.name not in ranges:
+            return None
+        low, high = ranges[atom.name]
+        total += c * (high if c > 0 else low)
+    return total
+
+
+def _mean(form: Linear, ranges: Mapping[str, tuple[int, int]]) -> float | None:
+    """The mean over the box, exact because the form is linear (while the extent stays positive)."""
+    total = float(form.constant)
+    for atom, c in form.terms:
+        if not isinstance(atom, Var) or atom.name not in ranges:
+            return None
+        low, high = ranges[atom.name]
+        total += c * (low + high) / 2
+    return total
+
+
+def _restrict(step: If, in_else: bool, ranges: dict[str, tuple[int, int]], scalars: Sizes) -> bool:
+    """Narrows `ranges` by a condition; False when some of it could not be used."""
+    if loads(step.cond):
+        return False
+    facts = _facts(at_sizes(step.cond, scalars), in_else)
+    if facts is None:
+        return False
+    used = [_narrow(fact, ranges) for fact in facts]  # every fact narrows, so no short cut
+    return all(used)
+
+
+def _facts(cond: Expr, negated: bool) -> list[Binary | bool] | None:
+    """The condition (or its negation) as a conjunction of comparisons; None when it is none."""
+    match cond:
+        case Const():
+            return [bool(cond.value) != negated]
+        case Unary(op=UnaryOp.NOT):
+            return _facts(cond.arg, not negated)
+        case Binary(op=BinaryOp.AND | BinaryOp.OR):
+            if (cond.op is BinaryOp.AND) == negated:
+                return None
+            left, right = _facts(cond.lhs, negated), _facts(cond.rhs, negated)
+            return None if left is None or right is None else left + right
+        case Binary() if cond.op.is_comparison and cond.lhs.dtype is DType.INDEX:
+            op = _NEGATED[cond.op] if negated else cond.op
+            return [Binary(op, cond.lhs, cond.rhs, DType.BOOL)]
+        case _:
+            return None
+
+
+def _narrow(fact: Binary | bool, ranges: dict[str, tuple[int, int]]) -> bool:
+    if isinstance(fact, bool):
+        if not fact:
+            _make_empty(ranges)
+        return True
+    form = linear(fact.lhs) + linear(fact.rhs).scale(-1)
+    if form.is_constant:
+        if not _holds(fact.op, form.constant):
+            _make_empty(ranges)
+        return True
+    if len(form.terms) != 1 or not isinstance(form.terms[0][0], Var):
+        return False
+    atom, c = form.terms[0]
+    assert isinstance(atom, Var)
+    if atom.name not in ranges:
+        return False
+    low, high = ranges[atom.name]
+    # c * v + k  op  0
+    k, op = form.constant, fact.op
+    if c < 0:
+        c, k = -c, -k
+        op = {
+            BinaryOp.LT: BinaryOp.GT,
+            BinaryOp.LE: BinaryOp.GE,
+            BinaryOp.GT: BinaryOp.LT,
+            BinaryOp.GE: BinaryOp.LE,
+        }.get(op, op)
+    if op is BinaryOp.LT:
+        high = min(high, -(k // c) - 1)
+    elif op is BinaryOp.LE:
+        high = min(high, (-k) // c)
+    elif op is BinaryOp.GT:
+        low = max(low, (-k) // c + 1)
+    elif op is BinaryOp.GE:
+        low = max(low, -(k // c))
+    elif op is BinaryOp.EQ and k % c == 0:
+        low, high = max(low, -k // c), min(high, -k // c)
+    elif op is BinaryOp.NE and c == 1 and -k in (low, high):
+        low, high = (low + 1, high) if -k == low else (low, high - 1)
+    else:
+        return op is BinaryOp.NE and not low <= -k // c <= high
+    ranges[atom.name] = (low, high)
+    return True
+
+
+def _holds(op: BinaryOp, value: int) -> bool:
+    return {
+        BinaryOp.LT: value < 0,
+        BinaryOp.LE: value <= 0,
+        BinaryOp.GT: value > 0,
+        BinaryOp.GE: value >= 0,
+        BinaryOp.EQ: value == 0,
+        BinaryOp.NE: value != 0,
+    }[op]
+
+
+def _make_empty(ranges: dict[str, tuple[int, int]]) -> None:
+    for name in ranges:
+        ranges[name] = (0, -1)

@@ -1,0 +1,126 @@
+"""Which elements accesses touch, as products of arithmetic progressions; nothing is enumerated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+
+from evolve.features.domain import Domain, Sizes, at_sizes
+from evolve.ir.affine import Linear, linear
+from evolve.ir.expr import Expr, Var
+
+# More boxes than this are not intersected: the largest one then stands for their union.
+_MOST_BOXES = 12
+
+
+@dataclass(frozen=True)
+class Progression:
+    """first, first + step, … (`count` values; step 1 when there is only one)."""
+
+    first: int
+    step: int
+    count: int
+
+    @property
+    def last(self) -> int:
+        return self.first + self.step * (self.count - 1)
+
+    def contains(self, other: Progression) -> bool:
+        if self.count == 0 or other.count == 0:
+            return other.count == 0
+        inside = self.first <= other.first and other.last <= self.last
+        return inside and (other.first - self.first) % self.step == 0 and other.step % self.step == 0
+
+
+@dataclass(frozen=True)
+class Box:
+    """A product of progressions, one a dimension. `exact`: the access touches all of these elements."""
+
+    dims: tuple[Progression, ...]
+    exact: bool
+
+    @property
+    def size(self) -> int:
+        out = 1
+        for d in self.dims:
+            out *= d.count
+        return out
+
+    def contains(self, other: Box) -> bool:
+        return all(a.contains(b) for a, b in zip(self.dims, other.dims, strict=True))
+
+
+def box_of(indices: Sequence[Expr], domain: Domain, scalars: Sizes) -> Box:
+    """The elements that an access touches over its domain.
+
+    Where the image is no box, or the domain is not known exactly, `exact` is false and the box is an
+    estimate: its hull for a domain under conditions, one line of it for subscripts that move together.
+    """
+    if domain.points <= 0:
+        return Box(tuple(Progression(0, 1, 0) for _ in indices), True)
+    forms = [linear(at_sizes(i, scalars)) for i in indices]
+    dims: list[Progression] = []
+    exact = domain.exact
+    used: set[str] = set()
+    for form in forms:
+        names = {a.name for a, _ in form.terms if isinstance(a, Var)}
+        progression, sure = _image(form, domain)
+        if names & used:
+            # Subscripts that move together: their product would count elements that are never touched.
+            progression, sure = Progression(progression.first, 1, 1), False
+        used |= names
+        dims.append(progression)
+        exact = exact and sure
+    return Box(tuple(dims), exact)
+
+
+def _image(form: Linear, domain: Domain) -> tuple[Progression, bool]:
+    """The values of an affine subscript, and whether they are exactly this progression."""
+    first = form.constant
+    steps: list[tuple[int, int]] = []
+    for atom, c in form.terms:
+        if not isinstance(atom, Var) or atom.name not in domain.ranges:
+            return Progression(0, 1, 1), False
+        low, high = domain.ranges[atom.name]
+        first += c * (low if c > 0 else high)
+        if high > low:
+            steps.append((abs(c), high - low + 1))
+    steps.sort()
+    if not steps:
+        return Progression(first, 1, 1), True
+    step, count = steps[0]
+    for c, n in steps[1:]:
+        # Still one progression when the next digit is a multiple that leaves no hole.
+        if c % step or c // step > count:
+            return Progression(first, step, count), False
+        count += c // step * (n - 1)
+    return Progression(first, step, count), True
+
+
+def union_size(boxes: Sequence[Box]) -> tuple[int, bool]:
+    """Distinct elements in the union of the boxes, and whether the number is exact (else an estimate)."""
+    exact = all(b.exact for b in boxes)
+    kept: list[Box] = []
+    for b in sorted({b for b in boxes if b.size}, key=lambda b: (-b.size, repr(b))):
+        if not any(k.contains(b) for k in kept):
+            kept.append(b)
+    if len(kept) <= 1:
+        return (kept[0].size if kept else 0), exact
+    if len(kept) > _MOST_BOXES or any(d.step != 1 for b in kept for d in b.dims):
+        return kept[0].size, False
+    cuts = []
+    for axis in range(len(kept[0].dims)):
+        edges = {b.dims[axis].first for b in kept} | {b.dims[axis].last + 1 for b in kept}
+        cuts.append(list(pairwise(sorted(edges))))
+    total = 0
+    for cell in product(*cuts):
+        if any(
+            all(d.first <= lo and hi <= d.last + 1 for d, (lo, hi) in zip(b.dims, cell, strict=True))
+            for b in kept
+        ):
+            volume = 1
+            for lo, hi in cell:
+                volume *= hi - lo
+            total += volume
+    return total, exact
