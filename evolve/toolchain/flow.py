@@ -45,10 +45,11 @@ class Loop:
 
 
 def find_blocks(code: Sequence[Instruction]) -> tuple[tuple[Block, ...], tuple[Loop, ...]]:
-    """The reachable blocks of `code` in address order, and its loops, outer before inner, then by address.
+    """The reachable blocks of `code` in address order, and its loops as they stand in the code, an
+    outer one before those inside it.
 
-    Padding behind the last exit is not reachable and so in no block. A jump through a register may go
-    anywhere: then every block counts as reachable from it.
+    Padding behind the last exit is not reachable and so in no block. A jump through a register (a
+    switch's table) counts as going to every block that nothing else leads to.
     """
     if not code:
         return (), ()
@@ -62,33 +63,44 @@ def find_blocks(code: Sequence[Instruction]) -> tuple[tuple[Block, ...], tuple[L
     nexts = [tuple(number[s] for s in edges[old] if s in number) for old in kept]
     roots = [0, *sorted({number[t] for old in kept for t in cold_edges[old] if t in number})]
     bodies = _loop_bodies(nexts, roots)
-    order = sorted(bodies, key=lambda header: (-len(bodies[header]), kept[header]))
-    loops: list[Loop] = []
-    owner: dict[int, int] = {}
-    for index, header in enumerate(order):
-        parent = owner.get(header)
-        for block in bodies[header]:
-            owner[block] = index
-        loops.append(
-            Loop(
-                start=code[spans[kept[header]][0]].address,
-                end=_end(code, max(spans[kept[b]][1] for b in bodies[header])),
-                depth=1 if parent is None else loops[parent].depth + 1,
-                parent=parent,
-                blocks=tuple(sorted(bodies[header])),
-                mix=Mix(),
-            )
-        )
+    inside = _nesting(bodies)
+    # Block numbers follow addresses, so paths of headers sort as the loops stand in the code.
+    order = sorted(bodies, key=lambda header: inside[header])
+    index_of = {header: index for index, header in enumerate(order)}
     blocks = tuple(
-        Block(*spans[old], nexts[new], owner.get(new), old not in hot) for new, old in enumerate(kept)
+        Block(*spans[old], nexts[new], index_of[inside[new][-1]] if new in inside else None, old not in hot)
+        for new, old in enumerate(kept)
     )
-    return blocks, tuple(_with_mix(loop, index, blocks, code) for index, loop in enumerate(loops))
+    return blocks, tuple(_loop(bodies[header], inside[header], index_of, blocks, code) for header in order)
 
 
-def _with_mix(loop: Loop, index: int, blocks: Sequence[Block], code: Sequence[Instruction]) -> Loop:
-    own = [blocks[b] for b in loop.blocks if blocks[b].loop == index]
-    mix = Mix.of(i for block in own for i in code[block.first : block.last + 1])
-    return Loop(loop.start, loop.end, loop.depth, loop.parent, loop.blocks, mix)
+def _nesting(bodies: dict[int, set[int]]) -> dict[int, tuple[int, ...]]:
+    """For each block in a loop, the headers of the loops around it, outermost first."""
+    inside: dict[int, tuple[int, ...]] = {}
+    # Two natural loops with different headers are disjoint or nested, so a larger one is never the inner.
+    for header in sorted(bodies, key=lambda header: -len(bodies[header])):
+        path = (*inside.get(header, ()), header)
+        for block in bodies[header]:
+            inside[block] = path
+    return inside
+
+
+def _loop(
+    body: set[int],
+    path: tuple[int, ...],
+    index_of: dict[int, int],
+    blocks: Sequence[Block],
+    code: Sequence[Instruction],
+) -> Loop:
+    own = [blocks[b] for b in sorted(body) if blocks[b].loop == index_of[path[-1]]]
+    return Loop(
+        start=code[blocks[path[-1]].first].address,
+        end=_end(code, max(blocks[b].last for b in body)),
+        depth=len(path),
+        parent=index_of[path[-2]] if len(path) > 1 else None,
+        blocks=tuple(sorted(body)),
+        mix=Mix.of(i for block in own for i in code[block.first : block.last + 1]),
+    )
 
 
 def _end(code: Sequence[Instruction], last: int) -> int:
@@ -114,6 +126,7 @@ def _edges(
     """Per block: where control normally goes, and where only calls and divergence hand-offs go."""
     normal: list[list[int]] = []
     cold: list[list[int]] = []
+    jumps: list[int] = []
     for index, (_, last) in enumerate(spans):
         end = code[last]
         follows = [index + 1] if index + 1 < len(spans) else []
@@ -125,11 +138,21 @@ def _edges(
             normal.append(follows)
             cold.append(target)
         elif end.is_indirect:
-            normal.append(list(range(len(spans))))
+            jumps.append(index)
+            normal.append(follows if end.is_conditional else [])
             cold.append([])
         else:
             normal.append(target + (follows if end.is_conditional else []))
             cold.append([])
+    if jumps:
+        led_to = {0, *(t for edges in (*normal, *cold) for t in edges)}
+        table = [
+            block
+            for block, (first, last) in enumerate(spans)
+            if block not in led_to and any(i.opcode != "NOP" for i in code[first : last + 1])
+        ]
+        for jump in jumps:
+            normal[jump] = [*normal[jump], *table]
     return normal, cold
 
 

@@ -21,6 +21,8 @@ _SIZED = {
     "LDL": "ldl",
     "STL": "stl",
     "LDGSTS": "ldgsts",
+    "LDSM": "lds",
+    "STSM": "sts",
 }
 
 _KINDS = {
@@ -33,23 +35,27 @@ _KINDS = {
     "int": "IADD IADD3 IADD32I LEA LOP LOP3 LOP32I PLOP3 SHF SHL SHR ISETP ISET ISCADD IMNMX VIMNMX VIMNMX3 "
     "VIADD VIADDMNMX IABS SEL BMSK SGXT XMAD PRMT VABSDIFF VABSDIFF4 IDE FLO BREV POPC I2FP F2FP",
     "imad": "IMAD IMAD32I IMUL IDP IDP4A IMUL32I",
-    "move": "MOV MOV32I MOVM P2R R2P CS2R R2UR S2UR",
+    "move": "MOV MOV32I MOVM P2R R2P CS2R CS2UR R2UR S2UR LEPC",
     "special_register": "S2R",
     "mufu": "MUFU",
     "conversion": "F2F F2I I2F I2I FRND",
     "constant": "LDC ULDC LDCU",
     "shfl": "SHFL",
     "vote": "VOTE VOTEU MATCH REDUX CREDUX ELECT",
-    "bar": "BAR B2R SYNCS UCGABAR_ARV UCGABAR_WAIT",
-    "fence": "DEPBAR LDGDEPBAR WARPSYNC MEMBAR ERRBAR CCTL CCTLL FENCE",
+    "bar": "BAR B2R SYNCS USYNCS UCGABAR_ARV UCGABAR_WAIT",
+    "fence": "DEPBAR LDGDEPBAR WARPSYNC ENDCOLLECTIVE MEMBAR ERRBAR CGAERRBAR CCTL CCTLL FENCE PMTRIG",
     "branch": "BRA BRX BRXU JMP JMX JMXU CALL RET EXIT KILL BSSY BSYNC BREAK BMOV YIELD BPT "
     "RPCMOV NANOSLEEP RTT",
     "atomic": "ATOM ATOMG ATOMS RED REDG REDAS REDS",
     "tensor": "HMMA IMMA DMMA BMMA QMMA OMMA HGMMA IGMMA QGMMA BGMMA UTCHMMA UTCQMMA UTCIMMA",
     "texture": "TEX TLD TLD4 TMML TXD TXQ SULD SUST SURED SUATOM",
+    "bulk_copy": "UBLKCP UBLKPF UBLKRED UTMALDG UTMASTG UTMAREDG UTMAPF UTMACMDFLUSH UTMACCTL ACQBULK",
     "nop": "NOP",
 }
 _KIND_OF = {opcode: kind for kind, opcodes in _KINDS.items() for opcode in opcodes.split()}
+
+# Bits that one thread gets of 1, 2 or 4 eight-by-eight matrices of 16-bit elements.
+_MATRIX_WIDTHS = {"2": 64, "4": 128}
 
 _WIDTHS = {"64": 64, "128": 128, "256": 256, "U8": 8, "S8": 8, "U16": 16, "S16": 16}
 
@@ -88,7 +94,8 @@ class Instruction:
     @property
     def width(self) -> int:
         """Bits that one thread moves with a load or store; 32 where the mnemonic does not say."""
-        return next((_WIDTHS[m] for m in self.modifiers if m in _WIDTHS), 32)
+        table = _MATRIX_WIDTHS if self.opcode in ("LDSM", "STSM") else _WIDTHS
+        return next((table[m] for m in self.modifiers if m in table), 32)
 
     @property
     def is_indirect(self) -> bool:

@@ -53,7 +53,7 @@ class Sass:
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """The natural loops, outer before inner."""
+        """The natural loops as they stand in the code, an outer one before those inside it."""
         return self._flow[1]
 
     @cached_property

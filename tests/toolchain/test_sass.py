@@ -180,3 +180,12 @@ def test_code_that_is_none_is_an_error(cubins: dict[str, bytes], monkeypatch: py
     with pytest.raises(EvolveError) as caught:
         disassemble([cubins["sm_90"]])
     assert caught.value.code == "nvdisasm-failed"
+
+
+def test_a_switch_by_jump_table_makes_no_loop_and_loses_no_arm() -> None:
+    arms = "".join(f"case {n}: x[{n}] = x[{n} + 9] * {n}.5f + sqrtf(x[{n}]); break;" for n in range(12))
+    kernel = of('extern "C" __global__ void k(float *x, int n) { switch (n) { ' + arms + "} }")
+    assert kernel.loops == ()
+    assert kernel.mix["stg_32"] + kernel.cold["stg_32"] >= 1
+    stores = sum(i.opcode == "STG" for i in kernel.instructions)
+    assert kernel.mix["stg_32"] == stores
