@@ -1,0 +1,82 @@
+// The context switch: callee-saved registers on the fiber's own stack, then the stack pointer.
+#pragma once
+
+#if defined(__x86_64__)
+asm(R"(
+    .text
+    .globl ev_switch
+    .hidden ev_switch
+    .type ev_switch,@function
+ev_switch:
+    pushq %rbp
+    pushq %rbx
+    pushq %r12
+    pushq %r13
+    pushq %r14
+    pushq %r15
+    movq %rsp, (%rdi)
+    movq %rsi, %rsp
+    popq %r15
+    popq %r14
+    popq %r13
+    popq %r12
+    popq %rbx
+    popq %rbp
+    ret
+    .size ev_switch,.-ev_switch
+)");
+static void* fresh_context(u8* stack_end, void (*entry)()) {
+    void** sp = (void**)stack_end;
+    *--sp = 0;               // return address of entry, as a call would leave it
+    *--sp = (void*)entry;
+    for (int i = 0; i < 6; i++) *--sp = 0;
+    return sp;
+}
+#elif defined(__aarch64__)
+asm(R"(
+    .text
+    .globl ev_switch
+    .hidden ev_switch
+    .type ev_switch,%function
+ev_switch:
+    sub sp, sp, #160
+    stp x19, x20, [sp, #0]
+    stp x21, x22, [sp, #16]
+    stp x23, x24, [sp, #32]
+    stp x25, x26, [sp, #48]
+    stp x27, x28, [sp, #64]
+    stp x29, x30, [sp, #80]
+    stp d8, d9, [sp, #96]
+    stp d10, d11, [sp, #112]
+    stp d12, d13, [sp, #128]
+    stp d14, d15, [sp, #144]
+    mov x9, sp
+    str x9, [x0]
+    mov sp, x1
+    ldp x19, x20, [sp, #0]
+    ldp x21, x22, [sp, #16]
+    ldp x23, x24, [sp, #32]
+    ldp x25, x26, [sp, #48]
+    ldp x27, x28, [sp, #64]
+    ldp x29, x30, [sp, #80]
+    ldp d8, d9, [sp, #96]
+    ldp d10, d11, [sp, #112]
+    ldp d12, d13, [sp, #128]
+    ldp d14, d15, [sp, #144]
+    add sp, sp, #160
+    ret
+    .size ev_switch,.-ev_switch
+)");
+static void* fresh_context(u8* stack_end, void (*entry)()) {
+    void** sp = (void**)stack_end - 20;
+    for (int i = 0; i < 20; i++) sp[i] = 0;
+    sp[11] = (void*)entry;   // x30
+    return sp;
+}
+#else
+#error "host execution has a context switch for x86-64 and aarch64 only"
+#endif
+
+#if defined(__linux__)
+asm(".section .note.GNU-stack,\"\",%progbits\n.text\n");
+#endif
