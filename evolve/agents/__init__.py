@@ -1,0 +1,1 @@
+"""Agents: what offers transform programs to the search."""

@@ -1,0 +1,1 @@
+"""The event log: schema, writer, reader, blobs."""

@@ -1,0 +1,228 @@
+"""What is written in `events.jsonl`: one frozen model a kind of event.
+
+Version 1. A reader refuses a newer version and unknown kinds; fields added later need a default.
+Times are microseconds, `t` is seconds since the epoch. Numbers of proposals start at 1; 0 is the
+baseline, the empty program.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence, Set
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+SCHEMA_VERSION = 1
+
+Status = Literal[
+    "unparsable", "duplicate", "illegal", "compile_failed", "incorrect", "quarantined", "scored"
+]
+StopReason = Literal["budget", "speed_of_light", "stagnation", "exhausted"]
+
+
+class Model(BaseModel):
+    """Frozen, strict about unknown fields; infinities and NaN are refused since JSON has none."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class DeviceInfo(Model):
+    """`profile` is the stem of a file in `hardware/`; `timing` says what the times are."""
+
+    kind: str
+    profile: str
+    timing: Literal["measured", "estimated"]
+
+
+class SolInfo(Model):
+    """Attainable and hard bound in microseconds, and the name of the limit that binds."""
+
+    time_us: float
+    hard_time_us: float
+    bound: str
+
+
+class Settings(Model):
+    """What determines the search, beside the kernel and the workload."""
+
+    budget: Annotated[int, Field(ge=1)]
+    seed: int = 0
+    agent: str = "expert"
+    search: Literal["evolve", "best-of-n"] = "evolve"
+    look_ahead: Annotated[int, Field(ge=1, le=256)] = 8
+    islands: Annotated[int, Field(ge=1, le=64)] = 3
+    epsilon: Annotated[float, Field(ge=0)] = 0.02
+    patience: Annotated[int, Field(ge=1)] | None = None
+
+
+class RunStarted(Model):
+    """The first event: everything a resume needs. `source` and `workload` are blobs."""
+
+    kind: Literal["run_started"] = "run_started"
+    schema_version: int = SCHEMA_VERSION
+    tool_version: str
+    run: str
+    kernel_file: str
+    entry: str
+    source: str
+    workload: str
+    workload_summary: dict[str, Any] = {}
+    numerics: str = "reassociate"
+    device_request: str
+    device: DeviceInfo
+    sol: SolInfo
+    assumptions: tuple[str, ...] = ()
+    settings: Settings
+
+
+class Baseline(Model):
+    """The score of the kernel as it was given."""
+
+    kind: Literal["baseline"] = "baseline"
+    time_us: float
+    fitness: float
+    key: str | None = None
+    source: str | None = None
+    gap: dict[str, Any] = {}
+    detail: dict[str, Any] = {}
+
+
+class Idea(Model):
+    """One program an agent or an operator offered; it may contain holes."""
+
+    program: str
+    operator: str
+    parents: tuple[int, ...] = ()
+    note: str = ""
+
+
+class Asked(Model):
+    """An agent or an operator was asked for programs and gave these, possibly none."""
+
+    kind: Literal["asked"] = "asked"
+    ask: int
+    island: int
+    by_agent: bool
+    ideas: tuple[Idea, ...]
+
+
+class Proposed(Model):
+    """A program with its holes filled entered the funnel.
+
+    `template` is the first proposal of the tuning it belongs to, `filling` the choices it took.
+    """
+
+    kind: Literal["proposed"] = "proposed"
+    proposal: int
+    ask: int
+    island: int
+    program: str
+    operator: str
+    parents: tuple[int, ...] = ()
+    note: str = ""
+    template: int | None = None
+    filling: tuple[int, ...] | None = None
+
+
+class Result(Model):
+    """What became of a proposal; written in the order of proposals whatever finished first."""
+
+    kind: Literal["result"] = "result"
+    proposal: int
+    status: Status
+    key: str | None = None
+    module: str | None = None
+    same_as: int | None = None
+    verdict: Literal["PROVED", "REFUTED", "UNKNOWN"] | None = None
+    diagnostics: tuple[dict[str, Any], ...] = ()
+    time_us: float | None = None
+    fitness: float = 0.0
+    cell: tuple[str, ...] = ()
+    source: str | None = None
+    gap: dict[str, Any] = {}
+    detail: dict[str, Any] = {}
+    message: str = ""
+
+
+class Compared(Model):
+    """An interleaved re-measurement of a challenger against the incumbent."""
+
+    kind: Literal["compared"] = "compared"
+    challenger: int
+    incumbent: int
+    challenger_us: float
+    incumbent_us: float
+    better: bool
+    detail: dict[str, Any] = {}
+
+
+class Champion(Model):
+    """A proposal became the best one."""
+
+    kind: Literal["champion"] = "champion"
+    proposal: int
+    time_us: float
+    fitness: float
+
+
+class Stopped(Model):
+    """The search ended by a rule; nothing follows in a log."""
+
+    kind: Literal["stopped"] = "stopped"
+    reason: StopReason
+
+
+class Paused(Model):
+    """The process was told to stop (Ctrl-C) or an error ended it; `resume` goes on."""
+
+    kind: Literal["paused"] = "paused"
+    reason: str
+
+
+class Resumed(Model):
+    """A new process took the run up; the time since the event before is not run time."""
+
+    kind: Literal["resumed"] = "resumed"
+    tool_version: str
+
+
+Body = Annotated[
+    RunStarted | Baseline | Asked | Proposed | Result | Compared | Champion | Stopped | Paused | Resumed,
+    Field(discriminator="kind"),
+]
+
+
+class Event(Model):
+    """One line of the log. `prev` chains the lines: a hash of the line before, '' on the first."""
+
+    v: Literal[1] = 1
+    seq: Annotated[int, Field(ge=0)]
+    t: float
+    prev: str
+    body: Body
+
+
+EVENT = TypeAdapter(Event)
+
+
+def as_json(value: Any) -> Any:
+    """`value` as it will read back from a log: plain JSON data.
+
+    Search decides on what it would read back, so that a resumed run decides alike. Tuples and sets
+    become lists (sets sorted by text), infinities and NaN become None, other objects their text.
+    """
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else None
+        case Mapping():
+            return {str(key): as_json(item) for key, item in value.items()}
+        case Set():
+            return sorted((as_json(item) for item in value), key=json.dumps)
+        case Sequence():
+            return [as_json(item) for item in value]
+        case _:
+            return str(value)

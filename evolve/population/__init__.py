@@ -1,0 +1,1 @@
+"""The population: archive, islands, selection, lineage. Pure functions over frozen data."""

@@ -1,0 +1,255 @@
+"""Starting, resuming and replaying a run: one session of the search over one folder."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evolve.agents.base import Agent
+from evolve.events.log import EventWriter, read_log
+from evolve.events.schema import (
+    Baseline,
+    Body,
+    DeviceInfo,
+    Event,
+    Paused,
+    Resumed,
+    RunStarted,
+    Settings,
+    SolInfo,
+    as_json,
+)
+from evolve.ir.errors import EvolveError
+from evolve.runs.folder import RunFolder, new_folder
+from evolve.runs.version import tool_version
+from evolve.search.journal import Journal
+from evolve.search.loop import Search
+from evolve.search.pool import PoolEvaluator
+from evolve.search.problem import Device, Problem, ProblemInfo, ProblemRequest, Score, Sol
+from evolve.search.state import SearchState
+from evolve.search.workers import Evaluator, SerialEvaluator
+
+Observer = Callable[[Body, bool], None]
+OpenProblem = Callable[[ProblemRequest], Problem[Any]]
+
+
+@dataclass(frozen=True)
+class Session:
+    """What a session needs beside the run itself. `workers` processes; 1 evaluates in this one."""
+
+    open_problem: OpenProblem
+    make_agent: Callable[[str], Agent]
+    workers: int = 1
+    interrupted: Callable[[], bool] = lambda: False
+    observe: Observer = lambda body, recorded: None
+    announce: Callable[[RunFolder, ProblemInfo], None] = lambda folder, info: None
+
+
+def start(request: ProblemRequest, settings: Settings, out: Path | None, session: Session) -> RunFolder:
+    """Makes a run's folder and searches until it ends or is interrupted.
+
+    Raises EvolveError. Until the baseline has been scored nothing stays on disk; after that the run
+    can be resumed whatever happens.
+    """
+    agent = session.make_agent(settings.agent)
+    problem = session.open_problem(request)
+    info = problem.info()
+    with new_folder(Path(request.kernel_file).stem, out) as folder:
+        session.announce(folder, info)
+        baseline = problem.baseline()
+        if baseline.status != "scored" or baseline.time_us is None:
+            message = f"the kernel as given is {baseline.status}: {baseline.message}"
+            raise EvolveError("baseline-failed", message, file=request.kernel_file)
+        writer = EventWriter(folder.path)
+        try:
+            started = _started(request, settings, info, folder)
+            opening = (started, _baseline(baseline, problem, folder))
+            folder.write("kernel.cu", request.kernel_text)
+            folder.write("workload.toml", info.workload_toml)
+            _write_best(folder, "", baseline.source or request.kernel_text)
+            for body in opening:
+                writer.append(body)
+        except BaseException:
+            writer.close()
+            raise
+    with writer:
+        state = SearchState()
+        for body in opening:
+            state.apply(body)
+            session.observe(body, False)
+        _search(folder, state, Journal((), writer, session.observe), info, agent, problem, session)
+    return folder
+
+
+def resume(folder: RunFolder, session: Session) -> None:
+    """Takes a run up where its log ends. A run that has ended by a rule stays as it is.
+
+    Raises EvolveError: `damaged-log`, `run-in-use`, `diverged`, and what opening the problem raises.
+    """
+    with EventWriter(folder.path) as writer:
+        started, baseline, rest = opening_of(folder, writer.recorded)
+        if writer.recorded and writer.recorded[-1].body.kind == "stopped":
+            replay_events(started, baseline, rest, session.observe)
+            return
+        agent = session.make_agent(started.settings.agent)
+        problem = session.open_problem(request_of(folder, started))
+        info = problem.info()
+        if _device(info.device) != started.device:
+            message = f"the run was made on {started.device.kind}:{started.device.profile}"
+            raise EvolveError("other-device", message, hint=f"here it would be {info.device.name}")
+        session.announce(folder, info)
+        state = SearchState()
+        for body in (started, baseline):
+            state.apply(body)
+            session.observe(body, True)
+        journal = Journal(rest, writer, session.observe)
+        journal.note(Resumed(tool_version=tool_version()))
+        _search(folder, state, journal, info, agent, problem, session)
+
+
+def replay(folder: RunFolder, observe: Observer = lambda body, recorded: None) -> SearchState:
+    """Makes every decision of a run again from its recorded answers and scores; nothing is executed.
+
+    Raises EvolveError `diverged` where the search decides otherwise, naming the event.
+    """
+    log = read_log(folder.log)
+    started, baseline, rest = opening_of(folder, log.events)
+    return replay_events(started, baseline, rest, observe)
+
+
+def replay_events(
+    started: RunStarted, baseline: Baseline, rest: Sequence[Event], observe: Observer
+) -> SearchState:
+    """`replay` of events already read."""
+    state = SearchState()
+    for body in (started, baseline):
+        state.apply(body)
+        observe(body, True)
+    Search(
+        state=state,
+        journal=Journal(rest, None, observe),
+        info=info_of(started),
+        agent=None,
+        problem=None,
+        evaluator=None,
+        store=lambda text: hashlib.sha256(text.encode()).hexdigest(),
+    ).run()
+    return state
+
+
+def opening_of(folder: RunFolder, events: Sequence[Event]) -> tuple[RunStarted, Baseline, Sequence[Event]]:
+    """The first two events and the others. Raises EvolveError `damaged-log` if they are not there."""
+    bodies = [event.body for event in events[:2]]
+    if len(bodies) == 2 and isinstance(bodies[0], RunStarted) and isinstance(bodies[1], Baseline):
+        return bodies[0], bodies[1], events[2:]
+    message = "the run ended before its baseline was scored"
+    raise EvolveError("damaged-log", message, file=str(folder.log), hint="start it again")
+
+
+def request_of(folder: RunFolder, started: RunStarted) -> ProblemRequest:
+    """The request that opens a run's problem again, from its own folder."""
+    return ProblemRequest(
+        kernel_file=started.kernel_file,
+        kernel_text=folder.blobs.get(started.source),
+        entry=started.entry,
+        workload_text=folder.blobs.get(started.workload),
+        workload_file=str(folder.path / "workload.toml"),
+        device=f"{started.device.kind}:{started.device.profile}"
+        if started.device_request == "auto"
+        else started.device_request,
+        numerics=started.numerics,
+    )
+
+
+def info_of(started: RunStarted) -> ProblemInfo:
+    """As much of a problem's info as the log holds."""
+    device, sol = started.device, started.sol
+    return ProblemInfo(
+        entry=started.entry,
+        device=Device(device.kind, device.profile, device.timing),
+        sol=Sol(sol.time_us, sol.hard_time_us, sol.bound),
+        workload_toml="",
+        workload=started.workload_summary,
+    )
+
+
+def _search(
+    folder: RunFolder,
+    state: SearchState,
+    journal: Journal,
+    info: ProblemInfo,
+    agent: Agent,
+    problem: Problem[Any],
+    session: Session,
+) -> None:
+    evaluator: Evaluator = SerialEvaluator(problem)
+    if session.workers > 1 and info.device.timing == "estimated":  # measurements must not disturb each other
+        evaluator = PoolEvaluator(problem, session.workers)
+
+    def on_champion(proposal: int, program: str, source: str) -> None:
+        _write_best(folder, program, folder.blobs.get(source) if source else "")
+
+    try:
+        Search(
+            state=state,
+            journal=journal,
+            info=info,
+            agent=agent,
+            problem=problem,
+            evaluator=evaluator,
+            store=folder.blobs.put,
+            on_champion=on_champion,
+            interrupted=session.interrupted,
+        ).run()
+    except EvolveError as error:
+        if error.code not in ("cannot-write", "diverged"):
+            journal.note(Paused(reason=f"error: {error.code}"))
+        raise
+    finally:
+        evaluator.close()
+
+
+def _write_best(folder: RunFolder, program: str, source: str) -> None:
+    folder.write("best.cu", source)
+    folder.write("best.dsl", program)
+
+
+def _device(device: Device) -> DeviceInfo:
+    return DeviceInfo(kind=device.kind, profile=device.profile, timing=device.timing)
+
+
+def _started(
+    request: ProblemRequest, settings: Settings, info: ProblemInfo, folder: RunFolder
+) -> RunStarted:
+    sol = info.sol
+    return RunStarted(
+        tool_version=tool_version(),
+        run=folder.name,
+        kernel_file=request.kernel_file,
+        entry=info.entry,
+        source=folder.blobs.put(request.kernel_text),
+        workload=folder.blobs.put(info.workload_toml),
+        workload_summary=as_json(info.workload),
+        numerics=info.numerics,
+        device_request=request.device,
+        device=_device(info.device),
+        sol=SolInfo(time_us=sol.time_us, hard_time_us=sol.hard_time_us, bound=sol.bound),
+        assumptions=info.assumptions,
+        settings=settings,
+    )
+
+
+def _baseline(score: Score, problem: Problem[Any], folder: RunFolder) -> Baseline:
+    assert score.time_us is not None
+    canonical = problem.canonical(problem.parse(""))
+    return Baseline(
+        time_us=score.time_us,
+        fitness=score.fitness,
+        key=hashlib.sha256(canonical.encode()).hexdigest()[:16],
+        source=folder.blobs.put(score.source) if score.source is not None else None,
+        gap=as_json(score.gap),
+        detail=as_json(score.detail),
+    )

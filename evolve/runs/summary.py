@@ -1,0 +1,88 @@
+"""The summary of a run: a fold over its events, what `run --json` prints and the final table shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from evolve.events.blobs import BlobStore
+from evolve.events.schema import Event, Paused, Resumed, RunStarted
+from evolve.ir.errors import EvolveError
+from evolve.search.state import FUNNEL, SearchState
+
+_STILL_RUNNING = "running"
+
+
+@dataclass
+class RunView:
+    """The events of a run, folded."""
+
+    started: RunStarted | None = None
+    state: SearchState = field(default_factory=SearchState)
+    ended: str = _STILL_RUNNING
+    wall_s: float = 0.0
+    _last_t: float | None = None
+
+    def apply(self, event: Event) -> None:
+        """Folds one event in; the time before a `resumed` event does not count."""
+        body = event.body
+        if self._last_t is not None and not isinstance(body, Resumed):
+            self.wall_s += max(0.0, event.t - self._last_t)
+        self._last_t = event.t
+        if isinstance(body, RunStarted):
+            self.started = body
+        self.state.apply(body)
+        if isinstance(body, Paused):
+            self.ended = body.reason
+        elif isinstance(body, Resumed):
+            self.ended = _STILL_RUNNING
+        if self.state.stopped:
+            self.ended = self.state.stopped
+
+
+def fold(events: Iterable[Event]) -> RunView:
+    """The view of a run. Raises EvolveError `damaged-log` if its beginning is missing."""
+    view = RunView()
+    for event in events:
+        view.apply(event)
+    if view.started is None or view.state.baseline is None:
+        raise EvolveError("damaged-log", "the run ended before its search began", hint="start it again")
+    return view
+
+
+def as_document(view: RunView, name: str, blobs: BlobStore) -> dict[str, Any]:
+    """The JSON object of `run --json`.
+
+    Times in microseconds. Candidate 0 is the baseline, with the empty program. `source` is CUDA
+    text. `speedup` is baseline time over best time.
+    """
+    started, state = view.started, view.state
+    assert started is not None and state.baseline is not None
+    return {
+        "run": name,
+        "kernel": started.entry,
+        "device": started.device.model_dump(),
+        "workload": started.workload_summary,
+        "baseline": {"time_us": state.baseline.time_us, "fitness": state.baseline.fitness},
+        "best": _best(state, blobs, blobs.get(started.source)),
+        "sol": started.sol.model_dump(),
+        "budget": {"limit": started.settings.budget, "scored": state.scored},
+        "funnel": {stage: state.funnel[stage] for stage in FUNNEL},
+        "stopped": view.ended,
+        "wall_s": round(view.wall_s, 3),
+    }
+
+
+def _best(state: SearchState, blobs: BlobStore, original: str) -> dict[str, Any]:
+    best = state.parent(state.champion)
+    assert state.baseline is not None
+    blob = state.results[state.champion].source if state.champion else state.baseline.source
+    return {
+        "candidate": best.proposal,
+        "program": best.program,
+        "time_us": best.time_us,
+        "fitness": best.fitness,
+        "speedup": state.baseline.time_us / best.time_us if best.time_us else None,
+        "source": blobs.get(blob) if blob else original,
+    }

@@ -1,0 +1,1 @@
+"""The search: the loop, budget, stop rules, champion protocol."""

@@ -1,0 +1,181 @@
+"""Worker processes for the search: forked once, fed through pipes, replaced when one dies.
+
+A worker compiles a program, tells the module's hash, and scores it when told to go on. Forked, so
+that whatever the problem has loaded is there at once; a worker ends when its parent does.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from evolve.ir.errors import EvolveError
+from evolve.search.problem import Comparison, Compiled, Problem, Score
+from evolve.search.workers import (
+    Known,
+    Outcome,
+    compare_texts,
+    compile_text,
+    plain_compiled,
+    plain_score,
+    score_compiled,
+)
+
+_POLL_S = 0.2
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass
+class _Worker:
+    process: BaseProcess
+    pipe: Connection
+    job: int | None = None
+
+
+class PoolEvaluator:
+    """Evaluates in `count` forked processes. Create it before starting threads."""
+
+    def __init__(self, problem: Problem[Any], count: int) -> None:
+        self._problem = problem
+        self._context = multiprocessing.get_context("fork")
+        self._waiting: list[tuple[int, str]] = []
+        self._compiled: dict[int, str] = {}
+        self._outcomes: dict[int, Outcome | EvolveError] = {}
+        self._workers: list[_Worker] = []
+        for _ in range(count):
+            self._workers.append(self._spawn())
+        atexit.register(self.close)
+
+    def _spawn(self) -> _Worker:
+        ours, theirs = self._context.Pipe()
+        inherited = [worker.pipe for worker in self._workers] + [ours]
+        process = self._context.Process(
+            target=_serve, args=(self._problem, theirs, inherited, os.getpid()), daemon=False
+        )
+        process.start()
+        theirs.close()
+        return _Worker(process, ours)
+
+    def start(self, proposal: int, text: str) -> None:
+        """Queues a program; a free worker takes it at once."""
+        self._waiting.append((proposal, text))
+        self._feed()
+
+    def _feed(self) -> None:
+        for at, worker in enumerate(self._workers):
+            if not self._waiting:
+                return
+            if worker.job is None:
+                proposal, text = self._waiting.pop(0)
+                try:
+                    worker.pipe.send((proposal, text))
+                except OSError:  # it died while idle: a fresh one takes the job
+                    self._bury(worker)
+                    worker = self._workers[at] = self._spawn()
+                    worker.pipe.send((proposal, text))
+                worker.job = proposal
+
+    def finish(self, proposal: int, known: Known, idle: Callable[[], None]) -> Outcome:
+        """Serves all workers until this proposal is done."""
+        while proposal not in self._outcomes:
+            idle()
+            self._feed()
+            busy = {worker.pipe: worker for worker in self._workers if worker.job is not None}
+            for pipe in wait(list(busy), timeout=_POLL_S):
+                assert isinstance(pipe, Connection)
+                self._hear(busy[pipe], known)
+        self._compiled.pop(proposal, None)
+        outcome = self._outcomes.pop(proposal)
+        if isinstance(outcome, EvolveError):
+            raise outcome
+        return outcome
+
+    def _hear(self, worker: _Worker, known: Known) -> None:
+        assert worker.job is not None
+        job = worker.job
+        try:
+            kind, content = worker.pipe.recv()
+            if kind == "compiled":
+                twin = content is not None and (
+                    known(content) or any(n < job and m == content for n, m in self._compiled.items())
+                )
+                if content is not None:
+                    self._compiled[job] = content
+                worker.pipe.send(not twin)
+                return
+        except (EOFError, OSError):
+            self._outcomes[job] = self._bury(worker)
+            self._workers[self._workers.index(worker)] = self._spawn()
+            return
+        self._outcomes[job] = content if kind == "done" else EvolveError(*content[:2], **content[2])
+        worker.job = None
+
+    def _bury(self, worker: _Worker) -> Outcome:
+        """Ends a worker that broke off; the candidate it was on pays for it."""
+        worker.pipe.close()
+        worker.process.join(timeout=5)
+        code = worker.process.exitcode or 0
+        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+        message = f"the worker process died on this program ({how})"
+        if worker.job not in self._compiled:
+            return Outcome(Compiled("UNKNOWN", ({"code": "E-INTERNAL", "message": message},)), fault=True)
+        compiled = Compiled("PROVED", module_hash=self._compiled[worker.job])
+        return Outcome(compiled, Score("compile_failed", message=message), fault=True)
+
+    def compare(self, first: str, second: str) -> Comparison:
+        """Times two programs in this process, while the workers go on."""
+        return compare_texts(self._problem, first, second)
+
+    def close(self) -> None:
+        """Ends the workers; what they were on is evaluated again by a resume. Safe to call twice."""
+        atexit.unregister(self.close)
+        for worker in self._workers:
+            worker.pipe.close()
+            if worker.job is not None:
+                worker.process.kill()
+        for worker in self._workers:
+            worker.process.join(timeout=5)
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
+        self._workers.clear()
+
+
+def _serve(problem: Problem[Any], pipe: Connection, inherited: list[Connection], parent: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    with suppress(Exception):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    for other in inherited:
+        other.close()
+    os.dup2(2, 1)  # nothing a library prints may reach the one JSON document on standard output
+    with suppress(EOFError, OSError):
+        while os.getppid() == parent:
+            _, text = pipe.recv()
+            pipe.send(_evaluate(problem, pipe, text))
+    os._exit(0)
+
+
+def _evaluate(problem: Problem[Any], pipe: Connection, text: str) -> tuple[str, Any]:
+    compiled, fault = compile_text(problem, text)
+    plain = plain_compiled(compiled)
+    if compiled.verdict != "PROVED":
+        return "done", Outcome(plain, fault=fault)
+    pipe.send(("compiled", compiled.module_hash))
+    if not pipe.recv():
+        return "done", Outcome(plain)
+    try:
+        score, fault = score_compiled(problem, compiled)
+    except EvolveError as error:
+        place = {"file": error.file, "line": error.line, "hint": error.hint}
+        return "failed", (error.code, error.message, place)
+    return "done", Outcome(plain, plain_score(score), fault)

@@ -1,0 +1,160 @@
+"""What the search needs of a kernel: the seam between the loop and everything that compiles or runs.
+
+The loop knows programs only as text. A `Problem` parses, proves, renders, executes and scores them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeVar
+
+Verdict = Literal["PROVED", "REFUTED", "UNKNOWN"]
+ScoreStatus = Literal["scored", "compile_failed", "incorrect", "quarantined"]
+
+
+@dataclass(frozen=True)
+class ProblemRequest:
+    """What a user asked for, as texts: a run folder keeps these, so a resume needs no other file.
+
+    `kernel_file` and `workload_file` only serve messages. `workload_text` is TOML, None to infer.
+    """
+
+    kernel_file: str
+    kernel_text: str
+    entry: str | None = None
+    workload_text: str | None = None
+    workload_file: str | None = None
+    device: str = "auto"
+    numerics: str = "reassociate"
+
+
+@dataclass(frozen=True)
+class Device:
+    """`kind` (sim, cuda, opencl), `profile` (stem of a file in hardware/), what the times are."""
+
+    kind: str
+    profile: str
+    timing: Literal["measured", "estimated"]
+
+    @property
+    def name(self) -> str:
+        """How `--device` spells it."""
+        return f"{self.kind}:{self.profile}"
+
+
+@dataclass(frozen=True)
+class Sol:
+    """The speed of light in microseconds: attainable (guides) and hard (integrity), and what binds."""
+
+    time_us: float
+    hard_time_us: float
+    bound: str
+
+
+@dataclass(frozen=True)
+class ProblemInfo:
+    """What is known before the search. All but `kernel` and `target` must be JSON data.
+
+    `workload_toml` goes to the run folder; `kernel` (the IR) and `target` are for agents only.
+    """
+
+    entry: str
+    device: Device
+    sol: Sol
+    workload_toml: str
+    workload: Mapping[str, Any] = field(default_factory=dict)
+    assumptions: tuple[str, ...] = ()
+    summary: str = ""
+    features: Mapping[str, Any] = field(default_factory=dict)
+    numerics: str = "reassociate"
+    kernel: Any = None
+    target: Any = None
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A program after the compiler: its verdict, and what `score` needs in `payload`.
+
+    `module_hash` identifies the rendered module (None unless PROVED). Diagnostics are JSON objects
+    `{code, statement, line, message, witness, repair}`.
+    """
+
+    verdict: Verdict
+    diagnostics: tuple[Mapping[str, Any], ...] = ()
+    module_hash: str | None = None
+    payload: Any = None
+
+
+@dataclass(frozen=True)
+class Score:
+    """What execution and timing said. `fitness` is 0 and `time_us` may be None unless scored.
+
+    `source` is the CUDA text, `gap` the gap report, `cell` overrides the structural archive cell,
+    `message` says in a sentence why it is not scored. `gap` and `detail` must be JSON data.
+    """
+
+    status: ScoreStatus
+    time_us: float | None = None
+    fitness: float = 0.0
+    source: str | None = None
+    gap: Mapping[str, Any] = field(default_factory=dict)
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    cell: tuple[str, ...] | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """An interleaved re-measurement; `better` only if the first is faster beyond the noise."""
+
+    first_us: float
+    second_us: float
+    better: bool
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+ProgramT = TypeVar("ProgramT")
+
+
+class Problem(Protocol[ProgramT]):
+    """A kernel on a workload and a device. Methods may be called in forked worker processes.
+
+    A deterministic problem (`sim`) must answer the same for the same text in every process.
+    """
+
+    def info(self) -> ProblemInfo:
+        """What is known before the search."""
+        ...
+
+    def parse(self, text: str) -> ProgramT:
+        """The program. Raises EvolveError on what the grammar or the primitives' signatures refuse."""
+        ...
+
+    def canonical(self, program: ProgramT) -> str:
+        """A text equal for programs that differ only in spelling."""
+        ...
+
+    def compile(self, program: ProgramT) -> Compiled:
+        """Applies and proves the program. An EvolveError counts as a refusal with its code."""
+        ...
+
+    def score(self, compiled: Compiled) -> Score:
+        """Builds, executes, checks and times a PROVED program.
+
+        What the candidate does wrong is a status; an EvolveError means that nothing can be scored
+        any more (the device is gone) and ends the run, resumable.
+        """
+        ...
+
+    def baseline(self) -> Score:
+        """The score of the kernel as given. Raises EvolveError if it cannot be run or checked."""
+        ...
+
+    def compare(self, first: Compiled, second: Compiled) -> Comparison:
+        """Times two programs against each other, interleaved; only called where times are measured."""
+        ...
+
+    def legal_moves(self, text: str) -> Sequence[str]:
+        """Statements that may be appended to this program, each legal, holes allowed, in a fixed order."""
+        ...

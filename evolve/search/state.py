@@ -1,0 +1,190 @@
+"""The state of a search: a fold over its events.
+
+Nothing else feeds the decisions of the loop, so the events alone can rebuild it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass, field
+
+from evolve.agents.base import Attempt, Parent
+from evolve.agents.holes import Template, read_template
+from evolve.events.schema import (
+    Asked,
+    Baseline,
+    Body,
+    Champion,
+    Compared,
+    Idea,
+    Proposed,
+    Result,
+    RunStarted,
+    Settings,
+    Stopped,
+)
+from evolve.population.archive import Archive, Elite
+from evolve.search.tuning import Filling, Tried
+
+FUNNEL = (
+    "proposed",
+    "unparsable",
+    "duplicate",
+    "illegal",
+    "compile_failed",
+    "incorrect",
+    "quarantined",
+    "scored",
+)
+MIGRATE_EVERY = 24
+"""Scored candidates between two migrations."""
+
+_RECENT = 32
+_NOTABLE_GAIN = 1.001
+"""A champion that gains less does not end a stagnation."""
+
+
+@dataclass
+class Tuning:
+    """The filling of one idea's holes. `issued` maps each filling to the proposal that tried it."""
+
+    number: int
+    ask: int
+    island: int
+    idea: Idea
+    template: Template
+    issued: dict[Filling, int] = field(default_factory=dict)
+    done: bool = False
+
+
+@dataclass
+class SearchState:
+    """What the search knows. Changes only through `apply`."""
+
+    settings: Settings | None = None
+    baseline: Baseline | None = None
+    archive: Archive = field(default_factory=Archive)
+    funnel: Counter[str] = field(default_factory=Counter)
+    proposals: dict[int, Proposed] = field(default_factory=dict)
+    results: dict[int, Result] = field(default_factory=dict)
+    keys: dict[str, int] = field(default_factory=dict)
+    modules: dict[str, int] = field(default_factory=dict)
+    queue: deque[tuple[int, int, Idea]] = field(default_factory=deque)
+    tunings: dict[int, Tuning] = field(default_factory=dict)
+    recent: deque[Attempt] = field(default_factory=lambda: deque(maxlen=_RECENT))
+    asks: int = 0
+    agent_asks: int = 0
+    barren: int = 0
+    compared: int = 0
+    champion: int = 0
+    stale: int = 0
+    stopped: str | None = None
+
+    @property
+    def scored(self) -> int:
+        """How many candidates count against the budget."""
+        return self.funnel["scored"]
+
+    @property
+    def best_fitness(self) -> float:
+        """The champion's fitness, the baseline's before there is one."""
+        return self.fitness_of(self.champion)
+
+    def apply(self, body: Body) -> None:
+        """Folds one event in. Events come in the order of the log."""
+        match body:
+            case RunStarted():
+                self.settings = body.settings
+                self.archive = Archive.empty(body.settings.islands)
+            case Baseline():
+                self.baseline = body
+                if body.key is not None:
+                    self.keys[body.key] = 0
+            case Asked():
+                self._apply_ask(body)
+            case Proposed():
+                self._apply_proposal(body)
+            case Result():
+                self._apply_result(body)
+            case Compared():
+                self.compared += 1
+            case Champion():
+                if body.fitness > _NOTABLE_GAIN * self.best_fitness:
+                    self.stale = 0
+                self.champion = body.proposal
+            case Stopped():
+                self.stopped = body.reason
+            case _:
+                pass
+
+    def _apply_ask(self, body: Asked) -> None:
+        self.asks += 1
+        self.agent_asks += body.by_agent
+        self.barren += not body.ideas
+        islands = len(self.archive.islands)
+        for at, idea in enumerate(body.ideas):
+            # An agent's new ideas spread over the islands; children stay where their parents live.
+            island = body.island if idea.parents else (body.island + at) % islands
+            self.queue.append((body.ask, island, idea))
+
+    def _apply_proposal(self, body: Proposed) -> None:
+        self.funnel["proposed"] += 1
+        self.proposals[body.proposal] = body
+        if body.template is None or body.template not in self.tunings:
+            ask, island, idea = self.queue.popleft()
+            template = read_template(idea.program)
+            if template.choices:
+                tuning = Tuning(body.proposal, ask, island, idea, template)
+                self.tunings[body.proposal] = tuning
+        if body.template is not None and body.filling is not None:
+            self.tunings[body.template].issued[body.filling] = body.proposal
+
+    def _apply_result(self, body: Result) -> None:
+        self.results[body.proposal] = body
+        self.funnel[body.status] += 1
+        proposed = self.proposals[body.proposal]
+        if body.key is not None:
+            self.keys.setdefault(body.key, body.proposal)
+        if body.module is not None:
+            self.modules.setdefault(body.module, body.proposal)
+        self.barren = self.barren + 1 if body.status in ("unparsable", "duplicate") else 0
+        self.recent.append(
+            Attempt(
+                body.proposal, proposed.program, body.status, body.fitness, body.diagnostics, body.message
+            )
+        )
+        if body.status == "scored":
+            self.stale += 1
+            elite = Elite(body.proposal, proposed.program, body.fitness, body.time_us or 0.0, body.cell)
+            self.archive = self.archive.insert(proposed.island, elite)
+            if self.scored % MIGRATE_EVERY == 0:
+                self.archive = self.archive.migrate()
+
+    def tried(self, tuning: Tuning) -> dict[Filling, Tried]:
+        """What each issued filling has scored; a duplicate has what its twin scored."""
+        answers: dict[Filling, Tried] = {}
+        for filling, proposal in tuning.issued.items():
+            result = self.results.get(proposal)
+            if result is None:
+                answers[filling] = Tried(None)
+                continue
+            fitness = result.fitness
+            if result.same_as is not None:
+                fitness = self.fitness_of(result.same_as)
+            answers[filling] = Tried(fitness, scored=result.status == "scored")
+        return answers
+
+    def fitness_of(self, proposal: int) -> float:
+        """The fitness of a folded proposal, or of the baseline (0)."""
+        if proposal == 0:
+            return self.baseline.fitness if self.baseline else 0.0
+        return self.results[proposal].fitness
+
+    def parent(self, proposal: int) -> Parent:
+        """A scored proposal, or the baseline (0), as agents see it."""
+        if proposal == 0:
+            assert self.baseline is not None
+            return Parent(0, "", self.baseline.fitness, self.baseline.time_us, self.baseline.gap)
+        result = self.results[proposal]
+        program = self.proposals[proposal].program
+        return Parent(proposal, program, result.fitness, result.time_us or 0.0, result.gap)

@@ -1,0 +1,133 @@
+"""Evaluating proposals: here, or in forked worker processes; either way with the same outcomes.
+
+Workers may finish in any order. A program whose rendered module an *earlier* proposal has already
+compiled is not scored again; which one is earlier goes by number, so this too is independent of
+timing.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from evolve.events.schema import as_json
+from evolve.ir.errors import EvolveError
+from evolve.search.problem import Comparison, Compiled, Problem, Score
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a program; `score` is None if it was not PROVED or not scored again."""
+
+    compiled: Compiled
+    score: Score | None = None
+    fault: bool = False
+    """Whether an exception of ours, not the program, decided it."""
+
+
+Known = Callable[[str], bool]
+
+
+class Evaluator(Protocol):
+    """Evaluates proposals; `start` returns at once, `finish` waits."""
+
+    def start(self, proposal: int, text: str) -> None:
+        """Begins to evaluate a program."""
+        ...
+
+    def finish(self, proposal: int, known: Known, idle: Callable[[], None]) -> Outcome:
+        """The outcome of a started proposal; they are asked for in order.
+
+        `known(module)` says whether a finished proposal has that module: it is not scored again.
+        Calls `idle` now and then while waiting; it may raise. Raises EvolveError if nothing can be
+        scored any more.
+        """
+        ...
+
+    def compare(self, first: str, second: str) -> Comparison:
+        """Times two PROVED programs against each other."""
+        ...
+
+    def close(self) -> None:
+        """Ends all workers."""
+        ...
+
+
+def compile_text(problem: Problem[Any], text: str) -> tuple[Compiled, bool]:
+    """Compiles a program; an exception of ours is a refusal with code E-INTERNAL, and the flag."""
+    try:
+        return problem.compile(problem.parse(text)), False
+    except EvolveError as error:
+        diagnostic = {"code": error.code, "message": error.message, "line": error.line}
+        return Compiled("UNKNOWN", (diagnostic,)), False
+    except Exception as error:
+        if os.environ.get("EVOLVE_DEBUG"):
+            raise
+        # A crashed analysis proves nothing: the program is refused, the run goes on, the report says so.
+        return Compiled("UNKNOWN", ({"code": "E-INTERNAL", "message": _describe(error)},)), True
+
+
+def score_compiled(problem: Problem[Any], compiled: Compiled) -> tuple[Score, bool]:
+    """Scores a PROVED program; an exception of ours counts as `compile_failed`, and the flag."""
+    try:
+        return problem.score(compiled), False
+    except EvolveError:
+        raise
+    except Exception as error:
+        if os.environ.get("EVOLVE_DEBUG"):
+            raise
+        return Score("compile_failed", message=f"internal error: {_describe(error)}"), True
+
+
+def plain_compiled(compiled: Compiled) -> Compiled:
+    """Without the payload, diagnostics as they read back from the log."""
+    return Compiled(compiled.verdict, tuple(as_json(compiled.diagnostics)), compiled.module_hash)
+
+
+def plain_score(score: Score) -> Score:
+    """With gap and detail as they read back from the log."""
+    return replace(score, gap=as_json(score.gap), detail=as_json(score.detail))
+
+
+def _describe(error: Exception) -> str:
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({os.path.basename(where.filename)}:{where.lineno})"[:500]
+
+
+class SerialEvaluator:
+    """Evaluates in this process, when the outcome is asked for."""
+
+    def __init__(self, problem: Problem[Any]) -> None:
+        self._problem = problem
+        self._texts: dict[int, str] = {}
+
+    def start(self, proposal: int, text: str) -> None:
+        """Keeps the text for `finish`."""
+        self._texts[proposal] = text
+
+    def finish(self, proposal: int, known: Known, idle: Callable[[], None]) -> Outcome:
+        """Evaluates now."""
+        idle()
+        compiled, fault = compile_text(self._problem, self._texts.pop(proposal))
+        plain = plain_compiled(compiled)
+        if compiled.verdict != "PROVED" or (compiled.module_hash and known(compiled.module_hash)):
+            return Outcome(plain, fault=fault)
+        idle()
+        score, fault = score_compiled(self._problem, compiled)
+        return Outcome(plain, plain_score(score), fault)
+
+    def compare(self, first: str, second: str) -> Comparison:
+        """Compiles both again, then times them."""
+        return compare_texts(self._problem, first, second)
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+def compare_texts(problem: Problem[Any], first: str, second: str) -> Comparison:
+    """Times two program texts against each other; the empty text is the kernel as given."""
+    return problem.compare(problem.compile(problem.parse(first)), problem.compile(problem.parse(second)))
+
