@@ -1,0 +1,155 @@
+"""The device functions behind COMBINE_WARP and COMBINE_BLOCK loops.
+
+Each combines one value a thread and gives the result to every participating thread. They are
+written once per monoid, type and width, so that a reader checks them once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from evolve.codegen.ctext import literal
+from evolve.codegen.errors import CodegenError
+from evolve.codegen.names import Names
+from evolve.ir.types import DType, Monoid
+
+WARP = 32
+
+
+def combined(monoid: Monoid, dtype: DType, a: str, b: str) -> str:
+    """`monoid(a, b)` as C text; both must be cheap to repeat."""
+    if monoid.name == "sum":
+        return f"{a} + {b}"
+    if monoid.name == "prod":
+        return f"{a} * {b}"
+    if monoid.name not in ("min", "max"):
+        raise CodegenError(f"reduction {monoid.name} has no CUDA form")
+    if dtype.is_float:
+        suffix = "f" if dtype is DType.F32 else ""
+        return f"f{monoid.name}{suffix}({a}, {b})"
+    return f"{a} {'<' if monoid.name == 'min' else '>'} {b} ? {a} : {b}"
+
+
+@dataclass
+class Collectives:
+    """Functions asked for so far, by name, in order of definition."""
+
+    names: Names
+    texts: list[str] = field(default_factory=list)
+    _known: dict[tuple[object, ...], str] = field(default_factory=dict)
+
+    def warp(self, monoid: Monoid, dtype: DType, lanes: int) -> str:
+        """Name of `T f(T value)` over groups of `lanes` adjacent lanes (a power of two up to 32)."""
+        if lanes & (lanes - 1) or not 1 <= lanes <= WARP:
+            raise CodegenError(
+                f"a warp reduction over {lanes} lanes is not a power of two up to {WARP}",
+                hint="split the reduction so that its thread loop has 32 iterations, or use block_reduce",
+            )
+        key = ("warp", monoid, dtype, lanes)
+        if key not in self._known:
+            suffix = "" if lanes == WARP else f"_{lanes}"
+            tag = "" if dtype is DType.F32 else f"_{dtype.value}"
+            name = self.names.fresh(f"warp_{monoid.name}{suffix}{tag}")
+            self._known[key] = name
+            self.texts.append(_warp_text(name, monoid, dtype, lanes))
+        return self._known[key]
+
+    def block(self, monoid: Monoid, dtype: DType, threads: int) -> tuple[str, int]:
+        """Name of `T f(T value, T* scratch)` over `threads` values of threadIdx.x, and its scratch's elements.
+
+        The function meets at one barrier after it wrote the scratch; a caller that runs it again with
+        the same scratch puts a barrier between.
+        """
+        key = ("block", monoid, dtype, threads)
+        whole_warps = threads % WARP == 0 and threads // WARP <= WARP
+        if key not in self._known:
+            tag = "" if dtype is DType.F32 else f"_{dtype.value}"
+            if whole_warps:
+                warp = self.warp(monoid, dtype, WARP)
+                name = self.names.fresh(f"block_{monoid.name}_{threads}{tag}")
+                self.texts.append(_block_text(name, warp, monoid, dtype, threads))
+            else:
+                name = self.names.fresh(f"block_{monoid.name}_{threads}{tag}")
+                self.texts.append(_serial_text(name, monoid, dtype, threads))
+            self._known[key] = name
+        return self._known[key], threads // WARP if whole_warps else threads
+
+
+def _warp_text(name: str, monoid: Monoid, dtype: DType, lanes: int) -> str:
+    t = dtype.c_name
+    step = combined(monoid, dtype, "value", "other")
+    mask = "0xffffffffu"
+    setup = ""
+    if lanes < WARP:
+        # Groups may run under different conditions, so each names its own lanes only.
+        mask = "group"
+        setup = f"""
+    const unsigned int lane = (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32;
+    const unsigned int group = {hex((1 << lanes) - 1)}u << (lane / {lanes} * {lanes});"""
+    what = "a warp" if lanes == WARP else f"each group of {lanes} lanes"
+    return f"""\
+// The {monoid.name} of `value` over {what}; every lane gets it.
+__device__ __forceinline__ {t} {name}({t} value) {{{setup}
+    #pragma unroll
+    for (int mask = {lanes // 2}; mask > 0; mask /= 2) {{
+        const {t} other = __shfl_xor_sync({mask}, value, mask);
+        value = {step};
+    }}
+    return value;
+}}
+"""
+
+
+def _block_text(name: str, warp: str, monoid: Monoid, dtype: DType, threads: int) -> str:
+    t = dtype.c_name
+    warps = threads // WARP
+    step = combined(monoid, dtype, "value", "other")
+    power = 1 << (warps - 1).bit_length()
+    identity = literal(monoid.identity(dtype), dtype)
+    fetch = f"scratch[lane % {warps}]" if power == warps else f"lane < {warps} ? scratch[lane] : {identity}"
+    if power == warps:
+        first = warps // 2
+        last = f"""\
+    #pragma unroll
+    for (int mask = {first}; mask > 0; mask /= 2) {{
+        const {t} other = __shfl_xor_sync(0xffffffffu, value, mask);
+        value = {step};
+    }}
+    return value;"""
+    else:
+        last = f"    return {warp}(value);"
+    if warps == 1:
+        last = "    return value;"
+    return f"""\
+// The {monoid.name} of `value` over {threads} threads along x; every thread gets it.
+// `scratch` holds an element for each of the {warps} warps. All threads of the block must call it.
+__device__ __forceinline__ {t} {name}({t} value, {t}* scratch) {{
+    const int lane = threadIdx.x % 32;
+    value = {warp}(value);
+    if (lane == 0) {{
+        scratch[threadIdx.x / 32] = value;
+    }}
+    __syncthreads();
+    value = {fetch};
+{last}
+}}
+"""
+
+
+def _serial_text(name: str, monoid: Monoid, dtype: DType, threads: int) -> str:
+    t = dtype.c_name
+    step = combined(monoid, dtype, "value", "other")
+    return f"""\
+// The {monoid.name} of `value` over {threads} threads along x; every thread gets it.
+// `scratch` holds an element for each thread. All threads of the block must call it.
+__device__ __forceinline__ {t} {name}({t} value, {t}* scratch) {{
+    scratch[threadIdx.x] = value;
+    __syncthreads();
+    value = scratch[0];
+    for (int i = 1; i < {threads}; ++i) {{
+        const {t} other = scratch[i];
+        value = {step};
+    }}
+    return value;
+}}
+"""

@@ -1,0 +1,186 @@
+"""Expressions as CUDA C++ text."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+from typing import assert_never
+
+from evolve.codegen.errors import CodegenError
+from evolve.ir.affine import Ranges, bounds, linear
+from evolve.ir.expr import Binary, BinaryOp, Call, Cast, Const, Expr, Load, Select, Unary, UnaryOp, Var
+from evolve.ir.math import FUNCTIONS
+from evolve.ir.types import DType
+
+_OR, _AND, _BIT_OR, _BIT_XOR, _BIT_AND, _EQ, _CMP, _SHIFT, _ADD, _MUL, _UNARY, _ATOM = range(1, 13)
+
+_PRECEDENCE = {
+    BinaryOp.OR: _OR,
+    BinaryOp.AND: _AND,
+    BinaryOp.BIT_OR: _BIT_OR,
+    BinaryOp.BIT_XOR: _BIT_XOR,
+    BinaryOp.BIT_AND: _BIT_AND,
+    BinaryOp.EQ: _EQ,
+    BinaryOp.NE: _EQ,
+    BinaryOp.LT: _CMP,
+    BinaryOp.LE: _CMP,
+    BinaryOp.GT: _CMP,
+    BinaryOp.GE: _CMP,
+    BinaryOp.SHL: _SHIFT,
+    BinaryOp.SHR: _SHIFT,
+    BinaryOp.ADD: _ADD,
+    BinaryOp.SUB: _ADD,
+    BinaryOp.MUL: _MUL,
+    BinaryOp.DIV: _MUL,
+    BinaryOp.REM: _MUL,
+    BinaryOp.FLOORDIV: _MUL,
+    BinaryOp.MOD: _MUL,
+}
+_C_OPERATOR = {BinaryOp.AND: "&&", BinaryOp.OR: "||", BinaryOp.FLOORDIV: "/", BinaryOp.MOD: "%"}
+
+
+class ExprText:
+    """Prints expressions.
+
+    name   the identifier of a variable
+    load   the text of a load (a postfix expression)
+    ranges what is known of the variables: decides whether C's division is the floor division meant
+    """
+
+    def __init__(self, name: Callable[[str], str], load: Callable[[Load], str], ranges: Ranges) -> None:
+        self._name = name
+        self._load = load
+        self._ranges = ranges
+
+    def text(self, e: Expr, outer: int = 0) -> str:
+        """The expression, parenthesised if its operator binds less than `outer`."""
+        mine, out = self._parts(e)
+        return f"({out})" if mine < outer else out
+
+    def conditions(self, cond: Expr) -> tuple[str, ...]:
+        """The operands of a conjunction, each fit to stand beside `&&`."""
+        if isinstance(cond, Binary) and cond.op is BinaryOp.AND:
+            return self.conditions(cond.lhs) + self.conditions(cond.rhs)
+        return (self.text(cond, _AND),)
+
+    def _parts(self, e: Expr) -> tuple[int, str]:
+        match e:
+            case Const():
+                out = literal(e.value, e.dtype)
+                return (_UNARY if out.startswith("-") else _ATOM), out
+            case Var():
+                return _ATOM, self._name(e.name)
+            case Load():
+                return _ATOM, self._load(e)
+            case Call(fn="fast_div", dtype=DType.F64):
+                return _MUL, f"{self.text(e.args[0], _MUL)} / {self.text(e.args[1], _UNARY)}"
+            case Call():
+                args = ", ".join(self.text(a) for a in e.args)
+                return _ATOM, f"{FUNCTIONS[e.fn].spelling(e.dtype)}({args})"
+            case Cast():
+                return self._cast(e)
+            case Select():
+                parts = (self.text(e.cond, _OR), self.text(e.then, _OR), self.text(e.orelse, _OR))
+                return 0, f"{parts[0]} ? {parts[1]} : {parts[2]}"
+            case Unary():
+                sign = "!" if e.op is UnaryOp.NOT else e.op.value
+                inner = self.text(e.arg, _UNARY)
+                return _UNARY, f"{sign}({inner})" if inner.startswith(sign) else sign + inner
+            case Binary():
+                return self._binary(e)
+            case _:
+                assert_never(e)
+
+    def _cast(self, e: Cast) -> tuple[int, str]:
+        if e.dtype is DType.INDEX:
+            return _UNARY, f"(int){self.text(e.arg, _UNARY)}"
+        if e.dtype is DType.BOOL:
+            return _EQ, f"{self.text(e.arg, _CMP)} != 0"
+        return _UNARY, f"({e.dtype.c_name}){self.text(e.arg, _UNARY)}"
+
+    def _binary(self, e: Binary) -> tuple[int, str]:
+        if e.op in (BinaryOp.MIN, BinaryOp.MAX):
+            return self._extreme(e)
+        if e.op in (BinaryOp.FLOORDIV, BinaryOp.MOD):
+            return self._floor(e)
+        p = _PRECEDENCE[e.op]
+        if e.op is BinaryOp.ADD and e.dtype is DType.INDEX:
+            minus = _negated(e.rhs)
+            if minus is not None:
+                return _ADD, f"{self.text(e.lhs, _ADD)} - {self.text(minus, _MUL)}"
+        sign = _C_OPERATOR.get(e.op, e.op.value)
+        rhs = self.text(e.rhs, p + 1)
+        if rhs.startswith("-"):
+            rhs = f"({rhs})"
+        return p, f"{self.text(e.lhs, p)} {sign} {rhs}"
+
+    def _extreme(self, e: Binary) -> tuple[int, str]:
+        if e.dtype.is_float:
+            suffix = "f" if e.dtype is DType.F32 else ""
+            return _ATOM, f"f{e.op.value}{suffix}({self.text(e.lhs)}, {self.text(e.rhs)})"
+        a, b = self.text(e.lhs, _SHIFT), self.text(e.rhs, _SHIFT)
+        sign = "<" if e.op is BinaryOp.MIN else ">"
+        return 0, f"{a} {sign} {b} ? {a} : {b}"
+
+    def _floor(self, e: Binary) -> tuple[int, str]:
+        low, _ = bounds(linear(e.lhs, self._ranges), self._ranges)
+        below, _ = bounds(linear(e.rhs, self._ranges), self._ranges)
+        if low is None or low < 0 or below is None or below <= 0:
+            raise CodegenError(
+                "a division in index arithmetic may have a negative operand, and C does not round it down"
+            )
+        sign = "/" if e.op is BinaryOp.FLOORDIV else "%"
+        return _MUL, f"{self.text(e.lhs, _MUL)} {sign} {self.text(e.rhs, _UNARY)}"
+
+
+def _negated(e: Expr) -> Expr | None:
+    """`x` when e is `-x` written as a negative constant or coefficient."""
+    if isinstance(e, Const) and e.value < 0:
+        return Const(-e.value, e.dtype)
+    if isinstance(e, Binary) and e.op is BinaryOp.MUL and isinstance(e.rhs, Const) and e.rhs.value < 0:
+        if e.rhs.value == -1:
+            return e.lhs
+        return Binary(BinaryOp.MUL, e.lhs, Const(-e.rhs.value, e.rhs.dtype), e.dtype)
+    return None
+
+
+def literal(value: int | float | bool, dtype: DType) -> str:
+    """A C literal: the shortest decimal that reads back as the same value."""
+    if dtype is DType.BOOL:
+        return "true" if value else "false"
+    if dtype.is_float:
+        return _float_literal(float(value), dtype)
+    suffix = {DType.U32: "u", DType.I64: "ll", DType.U64: "ull"}.get(dtype, "")
+    n = int(value)
+    if dtype in (DType.I32, DType.I64) and n == -(1 << (8 * dtype.size - 1)):
+        return f"({n + 1}{suffix} - 1)"
+    return f"{n}{suffix}"
+
+
+def _float_literal(v: float, dtype: DType) -> str:
+    if math.isnan(v):
+        return "NAN" if dtype is DType.F32 else "(double)NAN"
+    suffix = "f" if dtype is DType.F32 else ""
+    if dtype is DType.F32:
+        v = _as_float(v)
+    if math.isinf(v):
+        name = "INFINITY" if dtype is DType.F32 else "(double)INFINITY"
+        return name if v > 0 else f"-{name}"
+    out = repr(v)
+    if dtype is DType.F32:
+        for digits in range(1, 10):
+            out = f"{v:.{digits}g}"
+            if _as_float(float(out)) == v:
+                break
+    if "." not in out and "e" not in out:
+        out += ".0"
+    return out + suffix
+
+
+def _as_float(v: float) -> float:
+    """The nearest binary32 value."""
+    try:
+        return float(struct.unpack("f", struct.pack("f", v))[0])
+    except OverflowError:
+        return math.copysign(math.inf, v)

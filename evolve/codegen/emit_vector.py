@@ -1,0 +1,127 @@
+"""VECTOR loops: aligned unit-stride accesses as one wide access each, the arithmetic lane by lane.
+
+A loop whose lanes cannot run side by side, or that has nothing to widen, becomes an unrolled loop.
+Where a guard holds for some lanes only, whole vectors and the last, partial one are separate code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from evolve.codegen.ctree import Node, branch, line
+from evolve.codegen.vectors import (
+    LANES,
+    VECTOR_TYPES,
+    LaneBody,
+    always_evaluated,
+    is_wide,
+    lane_body,
+    lane_guard,
+    lanes_commute,
+)
+from evolve.ir.affine import simplify
+from evolve.ir.expr import Const, Expr, Load
+from evolve.ir.stmt import For, Store
+from evolve.ir.types import Space
+
+if TYPE_CHECKING:
+    from evolve.codegen.emit import KernelEmitter, Place
+
+
+def vector_loop(emitter: KernelEmitter, s: For, place: Place) -> list[Node]:
+    """The statements of a VECTOR loop."""
+    from evolve.codegen.emit import _origin
+
+    inner = place.below(s)
+    ranges = emitter.ranges(inner)
+    extent = simplify(s.extent, emitter.ranges(place))
+    body = lane_body(s.body)
+    if not isinstance(extent, Const) or body is None or place.lane is not None:
+        return emitter.sequential(s, place)
+    width = int(extent.value)
+    if not lanes_commute(body, s.var, ranges) or not _widens(emitter, body, s, width, inner):
+        return emitter.sequential(s, place)
+    if body.guard is None:
+        return _lanes(emitter, body, s, width, inner)
+    guard = lane_guard(simplify(body.guard, ranges), s.var, width, ranges)
+    if guard is None:
+        return emitter.sequential(s, place)
+    whole = _lanes(emitter, body, s, width, inner)
+    if isinstance(guard.full, Const):
+        return whole if guard.full.value else emitter.sequential(s, place)
+    cond = emitter.conditions(guard.full, inner)
+    if guard.exact:
+        return [branch(cond, whole, _origin(s, place))]
+    rest = emitter.sequential(s, place)
+    return [branch(cond, whole, _origin(s, place), rest, "the last, partial vector")]
+
+
+def _widens(emitter: KernelEmitter, body: LaneBody, s: For, width: int, place: Place) -> bool:
+    if any(a.buffer.space is not Space.REGISTER for a in body.allocs):
+        return False
+    for leaf in body.leaves:
+        if isinstance(leaf, Store) and _wide_access(emitter, leaf.buffer, leaf.indices, s.var, width, place):
+            return True
+        if _wide_loads(emitter, leaf.value, s.var, width, place):
+            return True
+    return False
+
+
+def _wide_access(
+    emitter: KernelEmitter, buffer: str, indices: tuple[Expr, ...], lane: str, width: int, place: Place
+) -> str | None:
+    """The vector type of an access that may be widened."""
+    b = emitter.buffers[buffer]
+    if b.space is Space.REGISTER or (b.dtype, width) not in VECTOR_TYPES or not indices:
+        return None
+    ranges = emitter.ranges(place)
+    if not is_wide(emitter.offset(b, indices, place), lane, width, ranges):
+        return None
+    # Lanes must be neighbours along the last dimension, not across the end of a padded row.
+    return VECTOR_TYPES[(b.dtype, width)]
+
+
+def _wide_loads(emitter: KernelEmitter, e: Expr, lane: str, width: int, place: Place) -> dict[Load, str]:
+    value = simplify(e, emitter.ranges(place))
+    found: dict[Load, str] = {}
+    for load in always_evaluated(value):
+        kind = _wide_access(emitter, load.buffer, load.indices, lane, width, place)
+        if kind is not None:
+            found[load] = kind
+    return found
+
+
+def _lanes(emitter: KernelEmitter, body: LaneBody, s: For, width: int, place: Place) -> list[Node]:
+    from evolve.codegen.emit import _origin
+
+    out: list[Node] = []
+    place = replace(place, per_lane=place.per_lane | {a.buffer.name for a in body.allocs})
+    first = replace(place, lane=(s.var, 0))
+    for a in body.allocs:
+        out += emitter.declare(a.buffer, replace(place, lane=(s.var, width)))
+    for leaf in body.leaves:
+        origin = _origin(leaf, place)
+        nodes: list[Node] = []
+        wide: dict[Load, str] = {}
+        for load, kind in _wide_loads(emitter, leaf.value, s.var, width, place).items():
+            name = emitter.names.fresh(f"{emitter.names.of(load.buffer)}{width}")
+            address = emitter.access(load.buffer, load.indices, first)
+            nodes.append(line(f"const {kind} {name} = *reinterpret_cast<const {kind}*>(&{address});", origin))
+            wide[load] = name
+        target = None
+        if isinstance(leaf, Store):
+            target = _wide_access(emitter, leaf.buffer, leaf.indices, s.var, width, place)
+        if target is None:
+            for i in range(width):
+                nodes.append(emitter.leaf(leaf, replace(place, lane=(s.var, i), wide=wide)))
+        else:
+            name = emitter.names.fresh(f"{emitter.names.of(leaf.buffer)}{width}")
+            nodes.append(line(f"{target} {name};", origin))
+            for i in range(width):
+                value = emitter.value(leaf.value, replace(place, lane=(s.var, i), wide=wide))
+                nodes.append(line(f"{name}.{LANES[i]} = {value};", origin))
+            address = emitter.access(leaf.buffer, leaf.indices, first)
+            nodes.append(line(f"*reinterpret_cast<{target}*>(&{address}) = {name};", origin))
+        out += emitter.owned(leaf, place, nodes)
+    return out

@@ -1,0 +1,150 @@
+"""A whole module as one CUDA text: the variants' kernels, then the original."""
+
+from __future__ import annotations
+
+from evolve.codegen.collectives import Collectives
+from evolve.codegen.ctree import Node, layout, line
+from evolve.codegen.emit import EmittedKernel, KernelEmitter
+from evolve.codegen.names import Names, identifiers
+from evolve.codegen.original import original_launch, render_original
+from evolve.codegen.rendered import LineOrigin, Rendered, RenderedLaunch, RenderedVariant
+from evolve.ir.expr import TRUE, BinaryOp, Expr, compare, conjunction, var
+from evolve.ir.kernel import Kernel, Module, Variant
+from evolve.ir.printer import print_expr
+from evolve.ir.scope import conjuncts
+from evolve.ir.visit import variables
+
+ASSUMPTIONS = (
+    "arrays do not overlap, and each starts at an address that is a multiple of 16 bytes",
+    "sizes are at least 1",
+)
+"""What the text takes for granted besides the guards, in words."""
+
+INFINITY = """\
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif
+"""
+NAN = """\
+#ifndef NAN
+#define NAN __int_as_float(0x7fffffff)
+#endif
+"""
+
+
+def render(module: Module) -> Rendered:
+    """CUDA text for the module, compiled as it stands by NVRTC.
+
+    Each variant's guard is the program's condition together with what the text relies on: index
+    arithmetic fits 32 bits, grid dimensions are within the launch limits, sizes are at least 1.
+    Raises CodegenError for a schedule that has no rendering.
+    """
+    taken = identifiers(module.original.text) | {module.original.entry}
+    shared = Names(taken)
+    collectives = Collectives(shared)
+    variants: list[RenderedVariant] = []
+    parts: list[list[Node]] = []
+    for i, variant in enumerate(module.variants):
+        emitted = []
+        for j, kernel in enumerate(variant.kernels):
+            suffix = f"_v{i + 1}" + (f"_{j + 1}" if len(variant.kernels) > 1 else "")
+            name = shared.fresh(f"{kernel.name}{suffix}")
+            emitted.append((name, kernel, KernelEmitter(kernel, name, Names(taken), collectives).emit()))
+        guard = _guard(variant, [e for _, _, e in emitted])
+        launches = tuple(
+            RenderedLaunch(name, e.params, e.grid, e.block, note=_geometry(e)) for name, _, e in emitted
+        )
+        variants.append(RenderedVariant(guard, launches))
+        for name, _, e in emitted:
+            parts.append([*_heading(name, guard, e), *e.nodes])
+    return _assemble(module, tuple(variants), parts, collectives)
+
+
+def render_kernel(kernel: Kernel, name: str | None = None) -> tuple[str, RenderedVariant]:
+    """One kernel alone, without an original behind it: for looking at and for tests."""
+    names = Names()
+    collectives = Collectives(names)
+    emitter = KernelEmitter(kernel, name or kernel.name, Names(), collectives)
+    e = emitter.emit()
+    guard = _guard(Variant(TRUE, (kernel,)), [e])
+    launch = RenderedLaunch(emitter.name, e.params, e.grid, e.block, note=_geometry(e))
+    lines = [t for t, _ in layout([*_heading(emitter.name, guard, e), *e.nodes])]
+    text = _prelude("\n".join(lines) + "\n".join(collectives.texts))
+    text += "".join(f"{t}\n" for t in collectives.texts) + "\n".join(lines) + "\n"
+    return text, RenderedVariant(guard, (launch,))
+
+
+def _assemble(
+    module: Module, variants: tuple[RenderedVariant, ...], parts: list[list[Node]], collectives: Collectives
+) -> Rendered:
+    rows: list[tuple[str, LineOrigin | None]] = []
+    body = [row for part in parts for row in (*layout(part), ("", None))]
+    helpers = [(t, None) for text in collectives.texts for t in (*text.splitlines(), "")]
+    prelude = _prelude("\n".join(t for t, _ in [*helpers, *body]))
+    rows += [(t, None) for t in prelude.splitlines()]
+    rows += helpers
+    rows += body
+    original = render_original(module.original)
+    if variants:
+        rows.append(("// The original kernel, for sizes that no variant above covers.", None))
+    rows += [(t, None) for t in original.splitlines()]
+    text = "\n".join(t for t, _ in rows) + "\n"
+    return Rendered(text, variants, original_launch(module), tuple(o for _, o in rows))
+
+
+def _prelude(text: str) -> str:
+    out = ""
+    if "INFINITY" in text:
+        out += INFINITY
+    if "NAN" in text:
+        out += NAN
+    return out + "\n" if out else ""
+
+
+def _guard(variant: Variant, emitted: list[EmittedKernel]) -> Expr:
+    terms: list[Expr] = [*conjuncts((variant.guard,))]
+    for k in variant.kernels:
+        terms += conjuncts(k.assumptions)
+    for e in emitted:
+        terms += e.guards
+    used = frozenset(n for k in variant.kernels for s in k.scalars if s.is_size for n in (s.name,))
+    terms += [compare(BinaryOp.GE, var(n), 1) for n in sorted(used) if not _implies_positive(n, terms)]
+    return conjunction(tuple(dict.fromkeys(terms)))
+
+
+def _implies_positive(name: str, terms: list[Expr]) -> bool:
+    from evolve.ir.expr import Binary, Const
+
+    return any(
+        isinstance(t, Binary)
+        and t.op is BinaryOp.EQ
+        and t.lhs == var(name)
+        and isinstance(t.rhs, Const)
+        and t.rhs.value >= 1
+        for t in terms
+    )
+
+
+def _geometry(e: EmittedKernel) -> str:
+    grid = ", ".join(print_expr(x) for x in _trim(e.grid))
+    block = ", ".join(print_expr(x) for x in _trim(e.block))
+    return f"grid ({grid}), block ({block})"
+
+
+def _trim(dims: tuple[Expr, Expr, Expr]) -> tuple[Expr, ...]:
+    from evolve.ir.expr import index
+
+    out = list(dims)
+    while len(out) > 1 and out[-1] == index(1):
+        out.pop()
+    return tuple(out)
+
+
+def _heading(name: str, guard: Expr, e: EmittedKernel) -> list[Node]:
+    out = [line(f"// Launch {name} with {_geometry(e)}.")]
+    if variables(guard):
+        out.append(line(f"// Valid when {print_expr(guard)};"))
+    else:
+        out.append(line("// Valid for all sizes;"))
+    out.append(line(f"// {ASSUMPTIONS[0]}."))
+    return out

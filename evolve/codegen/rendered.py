@@ -1,0 +1,122 @@
+"""A module as text, and what its host side must know to run it at given sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from evolve.codegen.host_eval import Number, evaluate
+from evolve.codegen.launch import BufferArg, ConcreteLaunch, Dim3, ScalarArg
+from evolve.ir.expr import Const, Expr
+from evolve.ir.types import DType
+
+Dims = tuple[Expr, Expr, Expr]
+
+
+@dataclass(frozen=True)
+class Param:
+    """One parameter of an emitted kernel. `dtype` is that of the element for a pointer."""
+
+    name: str
+    dtype: DType
+    is_pointer: bool
+    is_const: bool = False
+
+
+@dataclass(frozen=True)
+class RenderedLaunch:
+    """A launch as functions of the scalars. `params` in signature order; `note` is for the reader."""
+
+    kernel: str
+    params: tuple[Param, ...]
+    grid: Dims
+    block: Dims
+    shared_bytes: int = 0
+    note: str = ""
+
+    @property
+    def threads(self) -> int | None:
+        """Threads a block where they are constant."""
+        total = 1
+        for e in self.block:
+            if not isinstance(e, Const):
+                return None
+            total *= int(e.value)
+        return total
+
+
+@dataclass(frozen=True)
+class RenderedVariant:
+    """Launches that are valid when `guard` holds: the program's condition and what the text relies on."""
+
+    guard: Expr
+    launches: tuple[RenderedLaunch, ...]
+
+
+@dataclass(frozen=True)
+class LineOrigin:
+    """Where a line of the text comes from: the lifted statement, the loop, the transforms, the source line."""
+
+    stmt: str | None = None
+    loop: str | None = None
+    note: str = ""
+    source_line: int | None = None
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """`text` compiles as it stands. `lines[i]` tells the origin of line i+1 (None: scaffolding)."""
+
+    text: str
+    variants: tuple[RenderedVariant, ...]
+    original: RenderedLaunch
+    lines: tuple[LineOrigin | None, ...]
+
+    @property
+    def signatures(self) -> dict[str, tuple[Param, ...]]:
+        """Parameters of every kernel that can be launched."""
+        launches = [x for v in self.variants for x in v.launches]
+        return {x.kernel: x.params for x in (*launches, self.original)}
+
+
+def concretise(
+    rendered: Rendered, scalars: Mapping[str, int | float]
+) -> tuple[int, tuple[ConcreteLaunch, ...]]:
+    """Which variant runs at these sizes (-1: the original) and its launches.
+
+    A launch over an empty domain (a grid dimension below one) is left out.
+    Raises KeyError when a scalar that a guard, a grid or a parameter needs has no value.
+    """
+    for i, v in enumerate(rendered.variants):
+        if evaluate(v.guard, scalars):
+            return i, _concrete(v.launches, scalars)
+    return -1, _concrete((rendered.original,), scalars)
+
+
+def concretise_variant(
+    rendered: Rendered, variant: int, scalars: Mapping[str, int | float]
+) -> tuple[ConcreteLaunch, ...]:
+    """The launches of one variant (-1: the original), its guard not asked."""
+    launches = (rendered.original,) if variant < 0 else rendered.variants[variant].launches
+    return _concrete(launches, scalars)
+
+
+def _concrete(
+    launches: tuple[RenderedLaunch, ...], scalars: Mapping[str, int | float]
+) -> tuple[ConcreteLaunch, ...]:
+    out = []
+    for x in launches:
+        grid, block = _dims(x.grid, scalars), _dims(x.block, scalars)
+        if min(*grid, *block) < 1:
+            continue
+        args = tuple(
+            BufferArg(p.name) if p.is_pointer else ScalarArg(p.name, p.dtype.value, scalars[p.name])
+            for p in x.params
+        )
+        out.append(ConcreteLaunch(x.kernel, args, grid, block, x.shared_bytes))
+    return tuple(out)
+
+
+def _dims(dims: Dims, scalars: Mapping[str, Number]) -> Dim3:
+    x, y, z = (int(evaluate(e, scalars)) for e in dims)
+    return x, y, z
