@@ -1,0 +1,132 @@
+"""One statement about to be applied: its arguments resolved against a kernel, and the table of transforms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from evolve.dsl.diagnostic import RefusedError
+from evolve.dsl.program import Hole, ListValue, Name, Operation, Statement, Value, print_value
+from evolve.dsl.registry import primitives
+from evolve.ir.kernel import Kernel
+from evolve.ir.stmt import Buffer, For
+from evolve.ir.visit import Site, local_buffers, loop_sites
+from evolve.transforms.names import NameTable, find_loops
+
+Result: TypeAlias = tuple[Kernel, NameTable]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A statement with its kernel and names; the accessors raise RefusedError on what does not resolve."""
+
+    kernel: Kernel
+    names: NameTable
+    statement: Statement
+
+    @property
+    def note(self) -> str:
+        """What made a loop, for the reader of the emitted code."""
+        return str(self.statement)
+
+    def value(self, name: str) -> Value | None:
+        """The argument of that name: given, else its default, else None."""
+        spec = primitives()[self.statement.primitive]
+        positional = [p.name for p in spec.parameters if p.is_positional]
+        given = dict(zip(positional, self.statement.args, strict=True)) | dict(self.statement.keywords)
+        value = given.get(name)
+        if value is None:
+            parameter = spec.parameter(name)
+            default = None if parameter is None else parameter.default
+            value = Name(default) if isinstance(default, str) else default
+        if isinstance(value, Hole):
+            raise RefusedError("E-HOLE", f"the hole {print_value(value)} is not filled")
+        return value
+
+    def word(self, name: str) -> str:
+        """A name or choice."""
+        value = self.value(name)
+        assert isinstance(value, Name)
+        return value.text
+
+    def integer(self, name: str) -> int | None:
+        """An integer, None where an optional one is not given."""
+        value = self.value(name)
+        assert value is None or isinstance(value, int)
+        return value
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """A list of integers."""
+        value = self.value(name)
+        assert isinstance(value, ListValue)
+        out = []
+        for item in value.items:
+            if isinstance(item, Hole):
+                raise RefusedError("E-HOLE", f"the hole {print_value(item)} is not filled")
+            assert isinstance(item, int)
+            out.append(item)
+        return tuple(out)
+
+    def condition(self, name: str) -> Operation:
+        """A condition."""
+        value = self.value(name)
+        assert isinstance(value, Operation)
+        return value
+
+    def is_single(self, name: str) -> bool:
+        """Whether a `loops` argument is one bare loop, neither a list nor a group."""
+        value = self.value(name)
+        return isinstance(value, Name) and value.text in loop_sites(self.kernel.body)
+
+    def loops(self, name: str) -> tuple[str, ...]:
+        """The loops of a `loops` argument: groups flattened, no loop twice."""
+        value = self.value(name)
+        items = value.items if isinstance(value, ListValue) else (value,)
+        out: list[str] = []
+        for item in items:
+            assert isinstance(item, Name)
+            out += find_loops(self.kernel, self.names, item.text)
+        for loop in out:
+            if out.count(loop) > 1:
+                raise RefusedError("E-NAME", f"loop {loop} is listed twice")
+        return tuple(out)
+
+    def site(self, name: str) -> Site:
+        """The one loop of a `loop` argument."""
+        found = find_loops(self.kernel, self.names, self.word(name))
+        if len(found) != 1:
+            raise RefusedError("E-NAME", f"{self.word(name)} is a group of {len(found)} loops, one is needed")
+        return loop_sites(self.kernel.body)[found[0]]
+
+    def buffer(self, name: str) -> Buffer:
+        """A buffer, global or local."""
+        word = self.word(name)
+        known = {b.name: b for b in self.kernel.buffers} | local_buffers(self.kernel.body)
+        if word not in known:
+            raise RefusedError(
+                "E-NAME", f"there is no buffer {word}", repair=f"buffers: {', '.join(sorted(known))}"
+            )
+        return known[word]
+
+
+Transform: TypeAlias = Callable[[Call], Result]
+
+TRANSFORMS: dict[str, Transform] = {}
+"""By primitive name; filled by the family modules when `evolve.transforms.apply` imports them."""
+
+
+def transform(name: str) -> Callable[[Transform], Transform]:
+    """Registers the implementation of a primitive."""
+
+    def register(f: Transform) -> Transform:
+        TRANSFORMS[name] = f
+        return f
+
+    return register
+
+
+def loop_of(site: Site) -> For:
+    """The loop at a site that is known to be one."""
+    assert isinstance(site.stmt, For)
+    return site.stmt

@@ -1,0 +1,176 @@
+"""Shared pieces of the transforms: finding, replacing and tidying."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from evolve.ir.affine import Ranges, simplify
+from evolve.ir.effects import effects
+from evolve.ir.expr import TRUE, Binary, BinaryOp, Const, Expr, Load, conjunction
+from evolve.ir.kernel import Kernel
+from evolve.ir.scope import conjuncts, ranges_at
+from evolve.ir.stmt import Alloc, Block, For, If, Origin, Reduce, Stmt, Store
+from evolve.ir.types import DType
+from evolve.ir.visit import Site, leaves, loads, loop_sites, map_expr, rewrite, variables, walk
+
+
+def replace_loop(kernel: Kernel, name: str, f: Callable[[For], Stmt | tuple[Stmt, ...]]) -> Kernel:
+    """The kernel with the loop `name` replaced by what `f` makes of it."""
+    return replace(
+        kernel, body=rewrite(kernel.body, lambda s: f(s) if isinstance(s, For) and s.var == name else None)
+    )
+
+
+def replace_stmt(kernel: Kernel, old: Stmt, new: Stmt | tuple[Stmt, ...]) -> Kernel:
+    """The kernel with one statement, found by identity, replaced."""
+    return replace(kernel, body=_replace_in(kernel.body, old, new))
+
+
+def _replace_in(block: Block, old: Stmt, new: Stmt | tuple[Stmt, ...]) -> Block:
+    out: list[Stmt] = []
+    for s in block.stmts:
+        if s is old:
+            out.extend(new if isinstance(new, tuple) else (new,))
+            continue
+        match s:
+            case Block():
+                out.append(_replace_in(s, old, new))
+            case For():
+                out.append(replace(s, body=_replace_in(s.body, old, new)))
+            case If():
+                body, orelse = _replace_in(s.body, old, new), _replace_in(s.orelse, old, new)
+                out.append(replace(s, body=body, orelse=orelse))
+            case _:
+                out.append(s)
+    return Block(tuple(out))
+
+
+def loop_at(kernel: Kernel, name: str) -> tuple[For, Site]:
+    """The loop of that name and where it is. Raises KeyError."""
+    site = loop_sites(kernel.body)[name]
+    assert isinstance(site.stmt, For)
+    return site.stmt, site
+
+
+def extent_at(kernel: Kernel, name: str) -> Expr:
+    """The loop's extent under what is known where it stands."""
+    loop, site = loop_at(kernel, name)
+    return simplify(loop.extent, ranges_at(kernel, site.path))
+
+
+def constant_extent(kernel: Kernel, name: str) -> int | None:
+    """The loop's extent if it is constant."""
+    extent = extent_at(kernel, name)
+    return int(extent.value) if isinstance(extent, Const) else None
+
+
+def touched(block: Block) -> tuple[frozenset[str], frozenset[str]]:
+    """Names of the buffers that are read, and that are written, in a block."""
+    reads: set[str] = set()
+    writes: set[str] = set()
+    for site in walk(block):
+        for access in effects(site.stmt).accesses:
+            (reads if access.mode.value == "read" else writes).add(access.buffer)
+            if access.mode.value == "reduce":
+                reads.add(access.buffer)
+    return frozenset(reads), frozenset(writes)
+
+
+def conflict(a: Block, b: Block) -> str | None:
+    """A buffer that keeps two blocks from being exchanged; None if there is none."""
+    reads_a, writes_a = touched(a)
+    reads_b, writes_b = touched(b)
+    shared = (writes_a & (reads_b | writes_b)) | (reads_a & writes_b)
+    return min(shared) if shared else None
+
+
+def declared_in(block: Block) -> frozenset[str]:
+    """Buffers allocated anywhere in a block."""
+    return frozenset(s.stmt.buffer.name for s in walk(block) if isinstance(s.stmt, Alloc))
+
+
+def carried_write(loop: For) -> Store | Reduce | None:
+    """A store or reduction into one cell for all iterations of `loop`, the cell living outside it."""
+    local = declared_in(loop.body)
+    for leaf, _ in leaves(loop.body):
+        if leaf.buffer in local:
+            continue
+        # Subscripts that use a loop below are not of concern: they reach the cell anew each iteration.
+        if loop.var not in frozenset().union(*(variables(i) for i in leaf.indices), frozenset()):
+            return leaf
+    return None
+
+
+def tidy(kernel: Kernel) -> Kernel:
+    """Subscripts, extents and conditions simplified; decided conditions removed."""
+    return replace(kernel, body=_tidy_block(kernel, kernel.body, (), frozenset()))
+
+
+def _tidy_block(kernel: Kernel, block: Block, path: tuple[For, ...], known: frozenset[Expr]) -> Block:
+    ranges = ranges_at(kernel, path)
+    out: list[Stmt] = []
+    for s in block.stmts:
+        out.extend(_tidy(kernel, s, path, known, ranges))
+    return Block(tuple(out))
+
+
+def _tidy(
+    kernel: Kernel, s: Stmt, path: tuple[For, ...], known: frozenset[Expr], ranges: Ranges
+) -> tuple[Stmt, ...]:
+    match s:
+        case Block():
+            return (_tidy_block(kernel, s, path, known),)
+        case For():
+            extent = simplify(s.extent, ranges)
+            loop = replace(s, extent=extent)
+            return (replace(loop, body=_tidy_block(kernel, s.body, (*path, loop), known)),)
+        case If():
+            terms = tuple(t for t in conjuncts((simplify(s.cond, ranges),)) if t not in known)
+            cond = conjunction(terms)
+            if cond == TRUE:
+                return _tidy_block(kernel, s.body, path, known).stmts
+            if isinstance(cond, Const):
+                return _tidy_block(kernel, s.orelse, path, known).stmts
+            pure = frozenset(t for t in terms if not reads_memory(t))
+            body = _tidy_block(kernel, s.body, path, known | pure)
+            return (replace(s, cond=cond, body=body, orelse=_tidy_block(kernel, s.orelse, path, known)),)
+        case Alloc():
+            b = s.buffer
+            return (Alloc(replace(b, extents=tuple(simplify(x, ranges) for x in b.extents))),)
+        case Store() | Reduce():
+            origin = s.origin
+            if origin is not None:
+                origin = Origin(origin.stmt, tuple(simplify(x, ranges) for x in origin.instance))
+            indices = tuple(tidy_value(i, ranges) for i in s.indices)
+            return (replace(s, indices=indices, value=tidy_value(s.value, ranges), origin=origin),)
+        case _:
+            return (s,)
+
+
+def reads_memory(e: Expr) -> bool:
+    """Whether an expression loads anything."""
+    return bool(loads(e))
+
+
+def tidy_value(e: Expr, ranges: Ranges) -> Expr:
+    """The subscripts in an expression simplified; arithmetic on data is left as it is."""
+    if e.dtype is DType.INDEX:
+        return simplify(e, ranges)
+    return map_expr(
+        e,
+        lambda x: (
+            replace(x, indices=tuple(simplify(i, ranges) for i in x.indices)) if isinstance(x, Load) else x
+        ),
+    )
+
+
+def guard(terms: Iterable[Expr], body: Block, ranges: Ranges) -> Block:
+    """`body` under those of `terms` that ranges do not decide."""
+    cond = conjunction(tuple(simplify(t, ranges) for t in terms))
+    return body if cond == TRUE else Block((If(cond, body),))
+
+
+def less(a: Expr, b: Expr) -> Expr:
+    """a < b over INDEX."""
+    return Binary(BinaryOp.LT, a, b, DType.BOOL)

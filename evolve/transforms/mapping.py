@@ -1,0 +1,256 @@
+"""bind, launch_bounds, unroll, vectorize: who executes an iteration, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from evolve.dsl.diagnostic import RefusedError
+from evolve.ir.affine import Linear, Ranges, expression, linear, simplify
+from evolve.ir.effects import effects
+from evolve.ir.expr import Binary, BinaryOp, Expr, Var
+from evolve.ir.kernel import Kernel
+from evolve.ir.printer import print_expr, print_stmt
+from evolve.ir.scope import conjuncts, ranges_at
+from evolve.ir.stmt import Block, Buffer, For, If, Leaf
+from evolve.ir.types import LoopKind, Space
+from evolve.ir.visit import leaves, local_buffers, variables, walk
+from evolve.transforms.call import Call, Result, transform
+from evolve.transforms.edit import carried_write, constant_extent, less, loop_at, replace_loop
+from evolve.transforms.loops import name_groups, split_named
+
+FREE = (LoopKind.SERIAL, LoopKind.PARALLEL, LoopKind.UNROLL)
+MAX_THREADS = {LoopKind.THREAD_X: 1024, LoopKind.THREAD_Y: 1024, LoopKind.THREAD_Z: 64}
+"""Largest blockDim of each axis on every CUDA device (CUDA programming guide, technical specifications)."""
+MAX_UNROLL = 1024
+WIDTHS = (2, 4, 8)
+
+
+def with_kind(kernel: Kernel, loop: str, kind: LoopKind, note: str) -> Kernel:
+    """The loop with another kind."""
+    return replace_loop(kernel, loop, lambda s: replace(s, kind=kind, note=note))
+
+
+def check_axis(kernel: Kernel, loop: str, axis: LoopKind) -> None:
+    """Raises RefusedError E-AXIS when a loop above or below `loop` is on that axis."""
+    found, site = loop_at(kernel, loop)
+    below = [s.stmt for s in walk(found.body) if isinstance(s.stmt, For)]
+    for other in (*site.loops, *below):
+        if other.kind is axis:
+            raise RefusedError("E-AXIS", f"{other.var} is on {axis.value} and is nested with {loop}")
+
+
+def check_threads(kernel: Kernel, loop: str, axis: LoopKind) -> int:
+    """The constant extent that a thread loop needs. Raises RefusedError E-EXTENT, E-THREADS or E-INSIDE."""
+    extent = constant_extent(kernel, loop)
+    if extent is None:
+        shown = print_expr(loop_at(kernel, loop)[0].extent)
+        raise RefusedError(
+            "E-EXTENT",
+            f"a {axis.value} loop needs a constant extent, {loop} has {shown}",
+            repair=f"split({loop}, 256) and bind the inner loop, or specialize the size",
+        )
+    if extent > MAX_THREADS[axis]:
+        raise RefusedError(
+            "E-THREADS",
+            f"{loop} has {extent} iterations, {axis.value} takes at most {MAX_THREADS[axis]}",
+            repair=f"split({loop}, 256) and bind the inner loop",
+        )
+    for above in loop_at(kernel, loop)[1].loops:
+        if above.kind is LoopKind.VECTOR or above.kind.is_combine:
+            raise RefusedError("E-INSIDE", f"{loop} is inside the {above.kind.value} loop {above.var}")
+    return extent
+
+
+def _check_grid(kernel: Kernel, loop: str) -> None:
+    _, site = loop_at(kernel, loop)
+    blocks = [kernel.body, *(p.body for p in site.path)]
+    for above in site.path:
+        if not (isinstance(above, For) and above.kind.is_grid):
+            what = f"loop {above.var}" if isinstance(above, For) else f"the guard {print_expr(above.cond)}"
+            raise RefusedError(
+                "E-GRID-NEST",
+                f"a grid loop must be outermost, {loop} is inside {what}",
+                repair="bind the outer loops to the grid first, or reorder",
+            )
+    for block in blocks:
+        if len(block.stmts) != 1:
+            raise RefusedError(
+                "E-GRID-NEST",
+                f"a grid loop must hold the whole kernel, other statements stand beside {loop}",
+                repair=f"move {loop} outwards, or jam it with its neighbours",
+            )
+
+
+@transform("bind")
+def bind(call: Call) -> Result:
+    """See dsl_spec/bind.yaml."""
+    axis = LoopKind(call.word("axis"))
+    kernel = call.kernel
+    for name in call.loops("loop"):
+        loop, _ = loop_at(kernel, name)
+        if loop.kind not in FREE:
+            raise RefusedError("E-LOOP-KIND", f"loop {name} is already {loop.kind.value}")
+        check_axis(kernel, name, axis)
+        if axis.is_grid:
+            _check_grid(kernel, name)
+        else:
+            check_threads(kernel, name, axis)
+        carried = None if loop.kind is LoopKind.PARALLEL else carried_write(loop)
+        if carried is not None:
+            raise RefusedError(
+                "E-CARRIED",
+                f"every iteration of {name} updates the same cell: `{print_stmt(carried)}`",
+                repair=f"block_reduce({name}) or warp_reduce({name})",
+            )
+        kernel = with_kind(kernel, name, axis, call.note)
+    return kernel, call.names
+
+
+@transform("launch_bounds")
+def launch_bounds(call: Call) -> Result:
+    """See dsl_spec/launch_bounds.yaml."""
+    threads, blocks = call.integer("threads"), call.integer("min_blocks")
+    assert threads is not None and blocks is not None
+    kernel = replace(call.kernel, max_threads=threads, min_blocks=blocks)
+    if threads > MAX_THREADS[LoopKind.THREAD_X]:
+        raise RefusedError("E-THREADS", f"a block has at most 1024 threads, not {threads}")
+    if kernel == call.kernel:
+        raise RefusedError("E-NO-CHANGE", "the launch bounds are already these")
+    return kernel, call.names
+
+
+@transform("unroll")
+def unroll(call: Call) -> Result:
+    """See dsl_spec/unroll.yaml."""
+    factor = call.integer("factor")
+    kernel, names = call.kernel, call.names
+    outers, inners = [], []
+    single = call.is_single("loop")
+    targets = call.statement.targets
+    if targets and factor is None:
+        raise RefusedError("E-RESULTS", "unroll without a factor has no result to name")
+    for name in call.loops("loop"):
+        loop, _ = loop_at(kernel, name)
+        if loop.kind not in (LoopKind.SERIAL, LoopKind.PARALLEL):
+            raise RefusedError("E-LOOP-KIND", f"loop {name} is already {loop.kind.value}")
+        if factor is not None:
+            pair = targets if single else ()
+            kernel, names, outer, name = split_named(kernel, names, name, factor, pair, call.note)
+            outers.append(outer)
+            inners.append(name)
+        extent = constant_extent(kernel, name)
+        if extent is None or extent > MAX_UNROLL:
+            raise RefusedError(
+                "E-EXTENT",
+                f"{name} needs a constant extent of at most {MAX_UNROLL} to be unrolled",
+                repair=f"unroll({name}, 4)",
+            )
+        kernel = with_kind(kernel, name, LoopKind.UNROLL, call.note)
+    if not single:
+        names = name_groups(kernel, names, targets, (outers, inners))
+    return kernel, names
+
+
+@transform("vectorize")
+def vectorize(call: Call) -> Result:
+    """See dsl_spec/vectorize.yaml."""
+    width = call.integer("width")
+    assert width is not None
+    if width not in WIDTHS:
+        raise RefusedError("E-VECTOR-WIDTH", f"the width is one of {WIDTHS}, not {width}")
+    kernel, names = call.kernel, call.names
+    outers, inners = [], []
+    single = call.is_single("loop")
+    targets = call.statement.targets
+    for name in call.loops("loop"):
+        loop, _ = loop_at(kernel, name)
+        if loop.kind not in FREE:
+            raise RefusedError("E-LOOP-KIND", f"loop {name} is already {loop.kind.value}")
+        extent = constant_extent(kernel, name)
+        if extent == width:
+            if targets:
+                raise RefusedError("E-RESULTS", f"{name} has {width} iterations: nothing is split off")
+        else:
+            pair = targets if single else ()
+            kernel, names, outer, name = split_named(kernel, names, name, width, pair, call.note)
+            outers.append(outer)
+            inners.append(name)
+        kernel = _vector(kernel, name, width, call.note)
+    if not single and outers:
+        names = name_groups(kernel, names, targets, (outers, inners))
+    return kernel, names
+
+
+def _vector(kernel: Kernel, name: str, width: int, note: str) -> Kernel:
+    loop, site = loop_at(kernel, name)
+    ranges = ranges_at(kernel, (*site.path, loop))
+    body, conditions = loop.body, list[Expr]()
+    while len(body.stmts) == 1 and isinstance(body.stmts[0], If) and not body.stmts[0].orelse.stmts:
+        only = body.stmts[0]
+        for term in conjuncts((only.cond,)):
+            coarse = same_for_all(term, name, width, ranges)
+            if coarse is None:
+                raise RefusedError(
+                    "E-VECTOR-TAIL",
+                    f"the guard {print_expr(term)} may hold for some lanes of {name} and not for others",
+                    repair=_divisibility(term, width, ranges),
+                )
+            conditions.append(coarse)
+        body = only.body
+    for s in body.stmts:
+        if not isinstance(s, Leaf):
+            raise RefusedError(
+                "E-VECTOR-BODY",
+                f"a vector loop holds stores and reductions only, {name} holds "
+                f"`{print_stmt(s).splitlines()[0]}`",
+                repair="reorder so that the vector loop is innermost",
+            )
+    moved = replace(loop, body=body)
+    if not any(_unit_stride(moved, ranges, kernel)):
+        raise RefusedError("E-VECTOR-STRIDE", f"no access has unit stride in {name}")
+    result = Block((replace(moved, kind=LoopKind.VECTOR, note=note),))
+    for c in reversed(conditions):
+        result = Block((If(c, result),))
+    return replace_loop(kernel, name, lambda _: result.stmts)
+
+
+def _unit_stride(loop: For, ranges: Ranges, kernel: Kernel) -> Iterator[bool]:
+    known: dict[str, Buffer] = {b.name: b for b in kernel.buffers} | local_buffers(kernel.body)
+    for leaf, _ in leaves(Block((loop,))):
+        for access in effects(leaf).accesses:
+            if not access.indices or known[access.buffer].space is Space.REGISTER:
+                continue
+            *outer, last = access.indices
+            stride = dict(linear(last, ranges).terms).get(Var(loop.var), 0)
+            yield stride == 1 and all(loop.var not in variables(i) for i in outer)
+
+
+def same_for_all(cond: Expr, lane: str, width: int, ranges: Ranges) -> Expr | None:
+    """An equal condition that does not mention the loop `lane` of `width` iterations from 0; None if unknown.
+
+    `a + lane < b` with width dividing both a and b holds for all lanes or for none, as `a < b` does.
+    """
+    if lane not in variables(cond):
+        return cond
+    if not (isinstance(cond, Binary) and cond.op is BinaryOp.LT):
+        return None
+    difference = linear(Binary(BinaryOp.SUB, cond.lhs, cond.rhs, cond.lhs.dtype), ranges)
+    terms = dict(difference.terms)
+    if terms.pop(Var(lane), None) != 1:
+        return None
+    rest = Linear(tuple(terms.items()), difference.constant)
+    if rest.constant % width or any(lane in variables(atom) for atom in terms):
+        return None
+    for atom, c in terms.items():
+        known = ranges.divisors.get(atom.name, 1) if isinstance(atom, Var) else 1
+        if (c * known) % width:
+            return None
+    lhs = linear(cond.lhs, ranges)
+    without = Linear(tuple(t for t in lhs.terms if t[0] != Var(lane)), lhs.constant)
+    return simplify(less(expression(without), cond.rhs), ranges)
+
+
+def _divisibility(cond: Expr, width: int, ranges: Ranges) -> str | None:
+    sizes = [v for v in sorted(variables(cond)) if v not in ranges.extents and ranges.of(v)[1] is None]
+    return f"specialize({sizes[0]} % {width} == 0)" if sizes else None

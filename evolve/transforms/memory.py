@@ -1,0 +1,198 @@
+"""stage, accumulate_in_register, set_layout: where values live."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import prod
+
+from evolve.dsl.diagnostic import RefusedError
+from evolve.ir.effects import effects
+from evolve.ir.expr import Const, Expr, Load, add, index, sub, var
+from evolve.ir.printer import print_stmt
+from evolve.ir.scope import ranges_at
+from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Reduce, Stmt, Store
+from evolve.ir.types import LoopKind, Space
+from evolve.ir.visit import fresh, map_block_exprs, map_expr, rewrite, variables, walk
+from evolve.transforms.call import Call, Result, loop_of, transform
+from evolve.transforms.edit import declared_in, guard, less, reads_memory, replace_loop, touched
+from evolve.transforms.names import claim, taken_names
+from evolve.transforms.window import Reach, Window, window_of
+
+MAX_SHARED_BYTES = 227 * 1024
+"""Largest shared memory of a block on any device so far (compute capability 9.0, CUDA programming guide)."""
+MAX_REGISTERS = 65536
+"""32-bit registers of a multiprocessor: what one block could hold at the very most."""
+
+
+@transform("stage")
+def stage(call: Call) -> Result:
+    """See dsl_spec/stage.yaml."""
+    kernel, source = call.kernel, call.buffer("buffer")
+    site = call.site("at")
+    at = loop_of(site)
+    space = Space(call.word("scope"))
+    if at.kind.is_combine or at.kind is LoopKind.VECTOR:
+        raise RefusedError("E-LOOP-KIND", f"{at.var} is a {at.kind.value} loop")
+    if source.name in touched(at.body)[1] or source.name in declared_in(at.body):
+        raise RefusedError(
+            "E-STAGE-WRITTEN",
+            f"{source.name} is written inside {at.var}: a copy made at its start would be stale",
+            repair=f"stage {source.name} at a loop that only reads it",
+        )
+    reads = tuple(_reads(at, site.path, source.name))
+    if not reads:
+        raise RefusedError("E-STAGE-UNREAD", f"{source.name} is not read inside {at.var}")
+    if source.space is space and space is Space.REGISTER:
+        raise RefusedError("E-NO-CHANGE", f"{source.name} is already in registers")
+    inner = frozenset(s.stmt.var for s in walk(at.body) if isinstance(s.stmt, For))
+    window = window_of(kernel, source.name, reads, inner)
+    _check_size(source, window, space)
+    taken = taken_names(kernel)
+    targets = call.statement.targets
+    name = claim(kernel, targets[0]) if targets else fresh(f"{source.name}_s", taken)
+    taken |= {name}
+    copy = Buffer(name, source.dtype, tuple(index(n) for n in window.extents), space)
+    nest = _copy_nest(call, source, copy, window, (*site.path, at), taken)
+    body = map_block_exprs(at.body, lambda e: _redirected(e, source.name, copy, window))
+    staged = replace(
+        at, body=_in_front((Alloc(copy), *nest.stmts), body, inside_guards=space is Space.REGISTER)
+    )
+    return replace_loop(kernel, at.var, lambda _: staged), call.names
+
+
+def _in_front(copying: tuple[Stmt, ...], body: Block, *, inside_guards: bool) -> Block:
+    """The copy before the body. Registers are filled inside a guard around the whole body, which the copy
+    then need not repeat; shared memory outside of it, where all threads can meet at a barrier.
+    """
+    if inside_guards and len(body.stmts) == 1:
+        (only,) = body.stmts
+        if isinstance(only, If) and not only.orelse.stmts and not reads_memory(only.cond):
+            return Block((replace(only, body=_in_front(copying, only.body, inside_guards=True)),))
+    return Block((*copying, *body.stmts))
+
+
+def _reads(at: For, path: tuple[For | If, ...], buffer: str) -> Iterator[Reach]:
+    for site in walk(at.body):
+        for access in effects(site.stmt).accesses:
+            if access.buffer == buffer:
+                yield Reach(access.indices, (*path, at, *site.path))
+
+
+def _check_size(source: Buffer, window: Window, space: Space) -> None:
+    elements = prod(window.extents)
+    size = elements * source.dtype.size
+    if space is Space.SHARED and size > MAX_SHARED_BYTES:
+        raise RefusedError(
+            "E-STAGE-SIZE",
+            f"the window of {source.name} has {size} bytes, a block has at most {MAX_SHARED_BYTES}",
+            repair="stage inside a smaller tile",
+        )
+    if space is Space.REGISTER and size > 4 * MAX_REGISTERS:
+        raise RefusedError(
+            "E-STAGE-SIZE",
+            f"the window of {source.name} has {elements} elements, a block has {MAX_REGISTERS} registers",
+            repair="stage inside a smaller tile",
+        )
+
+
+def _copy_nest(
+    call: Call, source: Buffer, copy: Buffer, window: Window, path: tuple[For | If, ...], taken: set[str]
+) -> Block:
+    loops: list[tuple[str, int]] = []
+    local: list[Expr] = []
+    for d, extent in enumerate(window.extents):
+        if extent == 1:
+            local.append(index(0))
+            continue
+        name = fresh(f"{copy.name}.{d}", taken)
+        taken.add(name)
+        loops.append((name, extent))
+        local.append(var(name))
+    where = tuple(add(o, i) for o, i in zip(window.origins, local, strict=True))
+    store = Store(copy.name, tuple(local), Load(source.name, where, source.dtype))
+    nest = [For(n, index(x), LoopKind.SERIAL, Block(()), call.note) for n, x in loops]
+    ranges = ranges_at(call.kernel, (*path, *nest))
+    # The box may reach over the array's edge, where guarded readers do not look.
+    terms = [less(index(-1), w) for w in where]
+    terms += [less(w, n) for w, n in zip(where, source.extents, strict=True)]
+    body = guard(terms, Block((store,)), ranges)
+    for loop in reversed(nest):
+        body = Block((replace(loop, body=body),))
+    return body
+
+
+def _redirected(e: Expr, buffer: str, copy: Buffer, window: Window) -> Expr:
+    def one(x: Expr) -> Expr:
+        if isinstance(x, Load) and x.buffer == buffer:
+            local = (sub(i, o) for i, o in zip(x.indices, window.origins, strict=True))
+            return Load(copy.name, tuple(local), x.dtype)
+        return x
+
+    return map_expr(e, one)
+
+
+@transform("accumulate_in_register")
+def accumulate_in_register(call: Call) -> Result:
+    """See dsl_spec/accumulate_in_register.yaml."""
+    kernel, buffer = call.kernel, call.buffer("buffer")
+    loop = loop_of(call.site("loop"))
+    if loop.kind not in (LoopKind.SERIAL, LoopKind.UNROLL):
+        raise RefusedError("E-LOOP-KIND", f"{loop.var} is {loop.kind.value}, not a sequential loop")
+    if buffer.space is Space.REGISTER:
+        raise RefusedError("E-NO-CHANGE", f"{buffer.name} is already in registers")
+    touching = [
+        (site, access)
+        for site in walk(loop.body)
+        for access in effects(site.stmt).accesses
+        if access.buffer == buffer.name
+    ]
+    updates = [site.stmt for site, _ in touching if isinstance(site.stmt, Reduce)]
+    if len(touching) != 1 or len(updates) != 1:
+        raise RefusedError(
+            "E-ACCUMULATE",
+            f"{buffer.name} must be touched by exactly one reduction inside {loop.var}, "
+            f"{len(touching)} accesses found",
+        )
+    (update,) = updates
+    assert isinstance(update, Reduce)
+    inner = {s.stmt.var for s in walk(loop.body) if isinstance(s.stmt, For)} | {loop.var}
+    if any(variables(i) & inner for i in update.indices):
+        raise RefusedError(
+            "E-ACCUMULATE",
+            f"`{print_stmt(update)}` reaches several cells inside {loop.var}",
+            repair="accumulate at a loop inside which the cell stays the same",
+        )
+    targets = call.statement.targets
+    name = claim(kernel, targets[0]) if targets else fresh(f"{buffer.name}_r", taken_names(kernel))
+    register = Buffer(name, buffer.dtype, (), Space.REGISTER)
+    start = Store(name, (), Const(update.monoid.identity(buffer.dtype), buffer.dtype))
+
+    def into_register(s: Stmt) -> Stmt | None:
+        return replace(s, buffer=name, indices=()) if s is update else None
+
+    kept = replace(loop, body=rewrite(loop.body, into_register))
+    finish = Reduce(buffer.name, update.indices, update.monoid, Load(name, (), buffer.dtype))
+    return replace_loop(kernel, loop.var, lambda _: (Alloc(register), start, kept, finish)), call.names
+
+
+@transform("set_layout")
+def set_layout(call: Call) -> Result:
+    """See dsl_spec/set_layout.yaml."""
+    buffer, pad = call.buffer("buffer"), call.integers("pad")
+    if buffer.space is not Space.SHARED:
+        raise RefusedError("E-LAYOUT-SPACE", f"{buffer.name} is {buffer.space.value}; only shared buffers")
+    if len(pad) != len(buffer.extents):
+        raise RefusedError(
+            "E-LAYOUT-RANK", f"{buffer.name} has {len(buffer.extents)} dimensions, {len(pad)} paddings given"
+        )
+    padding = pad if any(pad) else ()
+    if padding == buffer.padding:
+        raise RefusedError("E-NO-CHANGE", f"the layout of {buffer.name} is already that")
+
+    def padded(s: Stmt) -> Stmt | None:
+        if isinstance(s, Alloc) and s.buffer.name == buffer.name:
+            return Alloc(replace(s.buffer, padding=padding))
+        return None
+
+    return replace(call.kernel, body=rewrite(call.kernel.body, padded)), call.names

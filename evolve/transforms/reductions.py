@@ -1,0 +1,217 @@
+"""warp_reduce, block_reduce: a reduction shared among threads.
+
+    for l in 0..T:  m[] max= e(l)
+
+becomes one partial for each thread, and a combine loop that every thread takes part in:
+
+    alloc m_part: register[T]
+    for l.init in 0..T (thread.x):  m_part[l.init] = identity
+    for l in 0..T (thread.x):       m_part[l] max= e(l)
+    for l.all in 0..T (combine):    m[] max= m_part[l.all]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from evolve.dsl.diagnostic import RefusedError
+from evolve.ir.affine import simplify
+from evolve.ir.effects import effects
+from evolve.ir.expr import TRUE, Const, Expr, Load, add, conjunction, index, sub, var
+from evolve.ir.kernel import Kernel
+from evolve.ir.printer import print_expr, print_stmt
+from evolve.ir.scope import ranges_at
+from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Reduce, Stmt, Store
+from evolve.ir.types import LoopKind, Space
+from evolve.ir.visit import Site, fresh, leaves, local_buffers, rewrite, variables, walk
+from evolve.transforms.call import Call, Result, transform
+from evolve.transforms.edit import declared_in, less, loop_at, replace_loop
+from evolve.transforms.mapping import FREE, check_axis, check_threads, with_kind
+from evolve.transforms.names import taken_names
+from evolve.transforms.window import Reach, Window, window_of
+
+WARP = 32
+
+_Leaf: TypeAlias = Callable[[str, tuple[Expr, ...]], Stmt]
+
+
+@transform("warp_reduce")
+def warp_reduce(call: Call) -> Result:
+    """See dsl_spec/warp_reduce.yaml."""
+    kernel = call.kernel
+    for loop in call.loops("loop"):
+        threads = _threads(kernel, loop)
+        if threads > WARP or threads & (threads - 1) or threads < 2:
+            raise RefusedError(
+                "E-REDUCE-WIDTH",
+                f"{loop} has {threads} iterations; a warp reduces over 2, 4, 8, 16 or 32",
+                repair=f"split({loop}, 32) and reduce the inner loop" if threads > WARP else None,
+            )
+        kernel = _share(kernel, loop, threads, LoopKind.COMBINE_WARP, call.note)
+    return kernel, call.names
+
+
+@transform("block_reduce")
+def block_reduce(call: Call) -> Result:
+    """See dsl_spec/block_reduce.yaml."""
+    kernel = call.kernel
+    for loop in call.loops("loop"):
+        threads = _threads(kernel, loop)
+        if threads % WARP or threads == 0:
+            raise RefusedError(
+                "E-REDUCE-WIDTH",
+                f"{loop} has {threads} iterations; a block reduces over whole warps, multiples of 32",
+                repair=f"warp_reduce({loop})" if threads in (2, 4, 8, 16) else f"split({loop}, 256)",
+            )
+        above = next((x for x in loop_at(kernel, loop)[1].loops if x.kind.is_thread), None)
+        if above is not None:
+            raise RefusedError(
+                "E-REDUCE-NEST",
+                f"a block reduces once for all its threads, {loop} is inside the thread loop {above.var}",
+                repair=f"warp_reduce({loop})",
+            )
+        kernel = _share(kernel, loop, threads, LoopKind.COMBINE_BLOCK, call.note)
+    return kernel, call.names
+
+
+def _threads(kernel: Kernel, loop: str) -> int:
+    found, _ = loop_at(kernel, loop)
+    if found.kind not in FREE:
+        raise RefusedError("E-LOOP-KIND", f"loop {loop} is already {found.kind.value}")
+    check_axis(kernel, loop, LoopKind.THREAD_X)
+    return check_threads(kernel, loop, LoopKind.THREAD_X)
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """One reduction that the threads share, and the outermost loop of its contributions."""
+
+    update: Reduce
+    reach: Reach
+    nest: For
+
+
+def _share(kernel: Kernel, name: str, threads: int, combine: LoopKind, note: str) -> Kernel:
+    loop, site = loop_at(kernel, name)
+    for shared in tuple(_reductions(kernel, loop, site)):
+        kernel = _one(kernel, name, threads, shared, combine, note)
+    return with_kind(kernel, name, LoopKind.THREAD_X, note)
+
+
+def _reductions(kernel: Kernel, loop: For, site: Site) -> Iterator[_Shared]:
+    local = declared_in(loop.body)
+    found = False
+    for leaf, below in leaves(loop.body):
+        if leaf.buffer in local or any(loop.var in variables(i) for i in leaf.indices):
+            continue
+        if not isinstance(leaf, Reduce):
+            raise RefusedError(
+                "E-CARRIED", f"`{print_stmt(leaf)}` inside {loop.var} is a store, not a reduction"
+            )
+        found = True
+        others = sum(a.buffer == leaf.buffer for s in walk(loop.body) for a in effects(s.stmt).accesses)
+        if others != 1:
+            raise RefusedError(
+                "E-REDUCE-READ",
+                f"{leaf.buffer} is used inside {loop.var} by more than `{print_stmt(leaf)}`",
+                repair="distribute the loop so that the reduction stands alone",
+            )
+        nest = _outermost_contribution(leaf, loop, site)
+        yield _Shared(leaf, Reach(leaf.indices, (*site.path, loop, *below.path)), nest)
+    if not found:
+        raise RefusedError(
+            "E-REDUCE-NONE",
+            f"no reduction is carried by {loop.var}",
+            repair=f"bind({loop.var}, thread.x)",
+        )
+
+
+def _outermost_contribution(update: Reduce, loop: For, site: Site) -> For:
+    """The outermost loop around `loop` all of whose iterations contribute to the same cells."""
+    nest = loop
+    for above in reversed(site.path):
+        if update.buffer in declared_in(above.body):
+            break
+        touching = sum(a.buffer == update.buffer for s in walk(above.body) for a in effects(s.stmt).accesses)
+        if touching != 1:
+            break
+        if isinstance(above, If):
+            # Passing a guard is for the sake of a loop further out: see that it does not end there.
+            continue
+        if above.kind not in FREE or any(above.var in variables(i) for i in update.indices):
+            break
+        nest = above
+    return nest
+
+
+def _one(kernel: Kernel, name: str, threads: int, shared: _Shared, combine: LoopKind, note: str) -> Kernel:
+    update, nest = shared.update, shared.nest
+    known = {b.name: b for b in kernel.buffers} | local_buffers(kernel.body)
+    target = known[update.buffer]
+    inner = frozenset((nest.var, *(s.stmt.var for s in walk(nest.body) if isinstance(s.stmt, For))))
+    window = window_of(kernel, target.name, (shared.reach,), inner) if update.indices else Window((), ())
+    moving = [d for d, n in enumerate(window.extents) if n > 1]
+    outside = loop_at(kernel, nest.var)[1].path
+    _check_inside(kernel, target, window, outside)
+
+    taken = taken_names(kernel)
+    part = Buffer(
+        fresh(f"{target.name}_part", taken),
+        target.dtype,
+        (index(threads), *(index(window.extents[d]) for d in moving)),
+        Space.REGISTER,
+    )
+    taken.add(part.name)
+    local = tuple(sub(update.indices[d], window.origins[d]) for d in moving)
+
+    def to_part(s: Stmt) -> Stmt | None:
+        return replace(s, buffer=part.name, indices=(var(name), *local)) if s is update else None
+
+    def cells(suffix: str, thread_kind: LoopKind, thread_outside: bool, make: _Leaf) -> Stmt:
+        t = fresh(f"{name}.{suffix}", taken)
+        taken.add(t)
+        loops = []
+        for d in moving:
+            w = fresh(f"{name}.{suffix}.{d}", taken)
+            taken.add(w)
+            loops.append(For(w, index(window.extents[d]), LoopKind.SERIAL, Block(()), note))
+        thread = For(t, index(threads), thread_kind, Block(()), note)
+        out = make(t, tuple(var(x.var) for x in loops))
+        for x in reversed([thread, *loops] if thread_outside else [*loops, thread]):
+            out = replace(x, body=Block((out,)))
+        return out
+
+    identity = Const(update.monoid.identity(target.dtype), target.dtype)
+
+    def start(t: str, w: tuple[Expr, ...]) -> Stmt:
+        return Store(part.name, (var(t), *w), identity)
+
+    def finish(t: str, w: tuple[Expr, ...]) -> Stmt:
+        where = list(window.origins)
+        for d, x in zip(moving, w, strict=True):
+            where[d] = add(window.origins[d], x)
+        return Reduce(target.name, tuple(where), update.monoid, Load(part.name, (var(t), *w), target.dtype))
+
+    before = (Alloc(part), cells("init", LoopKind.THREAD_X, True, start))
+    after = cells("all", combine, False, finish)
+    return replace_loop(
+        kernel, nest.var, lambda s: (*before, replace(s, body=rewrite(s.body, to_part)), after)
+    )
+
+
+def _check_inside(kernel: Kernel, target: Buffer, window: Window, path: tuple[For | If, ...]) -> None:
+    """All cells of the window exist: the combine loop writes each, also those without contributions."""
+    ranges = ranges_at(kernel, path)
+    terms = []
+    for origin, size, extent in zip(window.origins, window.extents, target.extents, strict=True):
+        if size > 1:
+            terms += [less(index(-1), origin), less(add(origin, size - 1), extent)]
+    cond = conjunction(tuple(simplify(t, ranges) for t in terms))
+    if cond != TRUE:
+        raise RefusedError(
+            "E-WINDOW",
+            f"the reduced cells of {target.name} may reach over its edge ({print_expr(cond)} is not known)",
+            repair="specialize the size to a multiple of the tile",
+        )

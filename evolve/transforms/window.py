@@ -1,0 +1,77 @@
+"""The part of a buffer that a loop body touches: a box of constant size that moves with outer loops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evolve.dsl.diagnostic import RefusedError
+from evolve.ir.affine import Linear, Ranges, bounds, expression, linear
+from evolve.ir.expr import Expr
+from evolve.ir.kernel import Kernel
+from evolve.ir.printer import print_expr
+from evolve.ir.scope import ranges_at
+from evolve.ir.stmt import For, If
+from evolve.ir.visit import variables
+
+
+@dataclass(frozen=True)
+class Reach:
+    """One access below a loop: subscripts and the loops and guards from the kernel's top to it."""
+
+    indices: tuple[Expr, ...]
+    path: tuple[For | If, ...]
+
+
+@dataclass(frozen=True)
+class Window:
+    """A box: `origins[d]` is its first element in dimension d, `extents[d]` its constant size."""
+
+    origins: tuple[Expr, ...]
+    extents: tuple[int, ...]
+
+
+def window_of(kernel: Kernel, buffer: str, accesses: tuple[Reach, ...], inner: frozenset[str]) -> Window:
+    """The smallest box around all accesses while the loops in `inner` run and the others stand still.
+
+    Raises RefusedError E-WINDOW when its size is not constant or the accesses are not at a common place.
+    """
+    places: list[Linear | None] = [None] * len(accesses[0].indices)
+    low: list[int] = [0] * len(places)
+    high: list[int] = [0] * len(places)
+    for access in accesses:
+        ranges = ranges_at(kernel, access.path)
+        for d, subscript in enumerate(access.indices):
+            place, (lo, hi) = _split(subscript, ranges, inner)
+            if lo is None or hi is None:
+                raise RefusedError(
+                    "E-WINDOW",
+                    f"subscript {print_expr(subscript)} of {buffer} spans a range that is not constant",
+                    repair="specialize the size, or split the loop and stage inside the outer one",
+                )
+            known = places[d]
+            if known is None:
+                places[d], low[d], high[d] = place, lo, hi
+                continue
+            apart = place + known.scale(-1)
+            if not apart.is_constant:
+                raise RefusedError(
+                    "E-WINDOW",
+                    f"accesses to {buffer} are at unrelated places: {print_expr(expression(known))} "
+                    f"and {print_expr(expression(place))}",
+                )
+            low[d] = min(low[d], lo + apart.constant)
+            high[d] = max(high[d], hi + apart.constant)
+    origins = tuple(
+        expression((p or Linear((), 0)) + Linear((), lo)) for p, lo in zip(places, low, strict=True)
+    )
+    return Window(origins, tuple(h - lo + 1 for lo, h in zip(low, high, strict=True)))
+
+
+def _split(
+    subscript: Expr, ranges: Ranges, inner: frozenset[str]
+) -> tuple[Linear, tuple[int | None, int | None]]:
+    """The part of a subscript that stands still, and the range of the rest."""
+    form = linear(subscript, ranges)
+    still = tuple(t for t in form.terms if not variables(t[0]) & inner)
+    moving = tuple(t for t in form.terms if variables(t[0]) & inner)
+    return Linear(still, 0), bounds(Linear(moving, form.constant), ranges)
