@@ -21,7 +21,7 @@ NATIVE = Path(__file__).parent / "native"
 _COMPILE_TIMEOUT_S = 180.0
 
 _COMMON = (
-    "-std=c++17 -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -fno-threadsafe-statics "
+    "-std=gnu++17 -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -fno-threadsafe-statics "
     "-fno-stack-protector -fno-asynchronous-unwind-tables -w"
 ).split()
 # The fidelity of the access trace depends on these (DESIGN section 6): gcc's scalar replacement would

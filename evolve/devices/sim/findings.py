@@ -17,6 +17,8 @@ FindingKind = Literal[
 _KINDS: tuple[FindingKind, ...] = (
     "race", "out-of-bounds", "uninitialised", "misaligned", "divergent-barrier", "shuffle", "timeout", "crash",
 )  # fmt: skip
+SKIPPED_FILES = (".h", "unit.cpp", "launchers")
+"""Files of ours: code inlined from them belongs to the line that calls it."""
 Thread = tuple[Dim3, Dim3]
 """(blockIdx, threadIdx)"""
 
@@ -69,7 +71,7 @@ class _Lines:
         self._table = LineTable(program.path.read_bytes())
 
     def __call__(self, pc: int) -> int | None:
-        found = self._table.lookup(pc - 1, (".h", "unit.cpp", "launchers")) if pc else None
+        found = self._table.lookup(pc - 1, SKIPPED_FILES) if pc else None
         return found[1] if found else None
 
 

@@ -31,7 +31,7 @@ _HEADER: Final = (
 _FINDING: Final = (
     "kind launch order pc other_pc offset size write block_a thread_a block_b thread_b line other_line extra n_hints"
 ).split()
-_SITE: Final = "pc launch space write size requests lanes sectors wavefronts bytes".split()
+_SITE: Final = "pc launch space write size requests lanes sectors wavefronts ideal bytes".split()
 _STATS: Final = (
     "blocks warps barriers shuffles syncwarps atomics requests_load requests_store block_sectors_read "
     "block_sectors_written block_bytes_read block_bytes_written set_sectors_read set_sectors_written "

@@ -39,7 +39,7 @@ struct Finding {
 struct SharedArray { u64 id, bytes, offset; };
 // Per launch and access site, summed over the sampled blocks (trace mode).
 struct SiteStats {
-    u64 pc, launch, space, write, size, requests, lanes, sectors, wavefronts, bytes;
+    u64 pc, launch, space, write, size, requests, lanes, sectors, wavefronts, ideal, bytes;
 };
 // Per launch (trace mode), summed over the sampled blocks unless it says otherwise.
 struct LaunchStats {

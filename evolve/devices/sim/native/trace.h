@@ -153,8 +153,8 @@ static u32 count_sectors(Request* r, u32 size, bool write, LaunchStats* ls) {
 }
 
 // 32 banks of 4 bytes; 8-byte accesses go by half warps, 16-byte ones by quarter warps; lanes that
-// want the same word are served together.
-static u32 count_wavefronts(Request* r, u32 size) {
+// want the same word are served together. `ideal` counts the passes without any conflict.
+static u32 count_wavefronts(Request* r, u32 size, u64* ideal) {
     u32 group = size >= 16 ? 8 : size == 8 ? 16 : 32, words = size >= 4 ? size / 4 : 1, total = 0;
     for (u32 base = 0; base < 32; base += group) {
         u64 word[32];
@@ -173,6 +173,7 @@ static u32 count_wavefronts(Request* r, u32 size) {
             }
         }
         total += worst;
+        *ideal += worst != 0;
     }
     return total;
 }
@@ -188,7 +189,7 @@ static void flush_warp() {
             u32 lanes = (u32)__builtin_popcount(r->mask);
             st->lanes += lanes;
             st->bytes += (u64)lanes * s->size;
-            if (st->space) st->wavefronts += count_wavefronts(r, s->size);
+            if (st->space) st->wavefronts += count_wavefronts(r, s->size, &st->ideal);
             else st->sectors += count_sectors(r, s->size, st->write, ls);
         }
         if (!st->space) (st->write ? ls->requests_store : ls->requests_load) += s->n;
