@@ -1,0 +1,71 @@
+"""Check `coverage`: every source instance is performed; effects exactly once."""
+
+from __future__ import annotations
+
+from evolve.ir.poly import NonAffineError, limited
+from evolve.ir.stmt import Reduce
+from evolve.ir.types import Space
+from evolve.legality.model import Statement
+from evolve.legality.proof import Finding, Proof, refuted, unknown
+from evolve.legality.witness import describe, sample_instance, sample_pair
+
+
+def check_coverage(p: Proof) -> list[Finding]:
+    """E-COVERAGE: an instance is missing or invented. E-DUPLICATE: an effect happens twice.
+
+    Many-to-one is fine for register stores (replicated or recomputed, `value_flow` compares what they
+    read) and for register reductions that each thread does on its own copy (`value_flow` counts them).
+    """
+    out: list[Finding] = []
+    performers: dict[str, list[Statement]] = {}
+    for st in p.target.statements:
+        origin = st.leaf.origin
+        if origin is None:
+            continue
+        if origin.stmt not in p.source.by_id:
+            out.append(refuted("E-COVERAGE", f"{describe(st)} claims an unknown origin {origin.stmt}"))
+            continue
+        performers.setdefault(origin.stmt, []).append(st)
+    if out:
+        return out
+    for name, src in p.source.by_id.items():
+        try:
+            with limited(p.limits.operations):
+                out += _one(p, src, performers.get(name, []))
+        except NonAffineError as e:
+            out.append(unknown("E-COVERAGE", f"the origin of {describe(src)} is not affine: {e}"))
+    return out
+
+
+def _one(p: Proof, src: Statement, performers: list[Statement]) -> list[Finding]:
+    done = src.instances.subtract(src.instances)
+    for st in performers:
+        image = p.origin_map(st).range()
+        invented = image.subtract(src.instances.intersect_params(p.target.sizes.known))
+        if not invented.is_empty():
+            witness = sample_instance(p.source.model, invented)
+            return [refuted("E-COVERAGE", f"{describe(st)} performs an instance the source lacks", witness)]
+        if _has_effect(p, st):
+            twice = done.intersect(image)
+            if not twice.is_empty():
+                witness = sample_instance(p.source.model, twice)
+                return [refuted("E-DUPLICATE", f"two statements perform {describe(src)}", witness)]
+            if not p.origin_map(st).is_injective():
+                same = p.origin_map(st).apply_range(p.origin_map(st).reverse())
+                same = same.subtract(same.domain().identity())
+                witness = sample_pair(p.target, same)
+                return [refuted("E-DUPLICATE", f"{describe(st)} happens more than once", witness)]
+        done = done.union(image).coalesce()
+    missing = src.instances.intersect_params(p.target.sizes.known).subtract(done)
+    if missing.is_empty():
+        return []
+    witness = sample_instance(p.source.model, missing)
+    return [refuted("E-COVERAGE", f"{describe(src)} is not performed everywhere", witness)]
+
+
+def _has_effect(p: Proof, st: Statement) -> bool:
+    private = p.target.buffers[st.leaf.buffer].space is Space.REGISTER
+    if not private:
+        return True
+    # A register reduction over replicated instances counts once a thread; `value_flow` checks that.
+    return isinstance(st.leaf, Reduce) and not any(isinstance(t, str) and t[0] == "@" for t in st.threads)

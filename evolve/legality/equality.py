@@ -1,0 +1,197 @@
+"""Check `equality`: each statement computes the source's expression, operator by operator.
+
+Index values are compared as functions on the instances; everything else must be the same tree.
+Loads are paired slot by slot; what they load is the business of `value_flow`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from evolve.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var
+from evolve.ir.poly import IslObject, NonAffineError, limited
+from evolve.ir.printer import print_expr
+from evolve.ir.stmt import Reduce
+from evolve.ir.types import DType, Space
+from evolve.ir.visit import children, loads, substitute
+from evolve.legality.model import Statement
+from evolve.legality.proof import Finding, Proof, refuted
+from evolve.legality.witness import describe, sample_instance
+
+
+@dataclass(frozen=True)
+class MismatchError(Exception):
+    """Where the trees part."""
+
+    source: Expr
+    target: Expr
+    where: IslObject | None = None
+
+
+@dataclass
+class Slots:
+    """Pairs (source slot, target slot) of loads, and counters of the loads passed on each side."""
+
+    pairs: list[tuple[int, int]] = field(default_factory=list)
+    source: int = 0
+    target: int = 0
+
+
+def check_equality(p: Proof) -> list[Finding]:
+    """E-EXPR."""
+    out: list[Finding] = []
+    for st in p.real:
+        src = p.source_of(st)
+        assert src is not None
+        try:
+            with limited(p.limits.operations):
+                pair_slots(p, st, src)
+        except MismatchError as m:
+            witness = None
+            if m.where is not None:
+                witness = sample_instance(p.target, m.where)
+            out.append(
+                refuted(
+                    "E-EXPR",
+                    f"{describe(st)} computes {print_expr(m.target)} where the source has "
+                    f"{print_expr(m.source)}",
+                    witness,
+                )
+            )
+    for st in p.target.statements:
+        if st.leaf.origin is None and not (st.is_copy or st.is_combine or isinstance(st.leaf.value, Const)):
+            out.append(refuted("E-EXPR", f"{describe(st)} has no origin and is neither copy nor reduction"))
+    return out
+
+
+def pair_slots(p: Proof, st: Statement, src: Statement) -> list[tuple[int, int]]:
+    """Pairs of read slots (source, target) of a statement and its origin. Raises MismatchError."""
+    a, b = src.leaf, st.leaf
+    if type(a) is not type(b):
+        raise MismatchError(a.value, b.value)
+    if isinstance(a, Reduce) and isinstance(b, Reduce) and a.monoid != b.monoid:
+        raise MismatchError(a.value, b.value)
+    if p.source.model.buffers[a.buffer].dtype is not p.target.buffers[b.buffer].dtype:
+        raise MismatchError(a.value, b.value)
+    assert b.origin is not None
+    by = dict(zip(src.frame.dims, b.origin.instance, strict=True))
+    slots = Slots()
+    _Comparison(p, st, slots).compare(substitute(a.value, by), b.value, st.instances)
+    return slots.pairs
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    p: Proof
+    st: Statement
+    slots: Slots
+
+    def compare(self, s: Expr, t: Expr, where: IslObject) -> None:
+        """Raises MismatchError unless `s` (source, in the target's loops) and `t` are the same on `where`."""
+        if s.dtype is not t.dtype:
+            raise MismatchError(s, t)
+        if s.dtype is DType.INDEX and not loads(s) and not loads(t):
+            return self._index(s, t, where)
+        if s.dtype is DType.BOOL and self._condition(s, t, where):
+            return None
+        if isinstance(s, Select) != isinstance(t, Select):
+            return self._decided(s, t, where)
+        if isinstance(s, Load) and isinstance(t, Load):
+            return self._load(s, t, where)
+        if not _same_node(s, t):
+            raise MismatchError(s, t)
+        for x, y in zip(children(s), children(t), strict=True):
+            self.compare(x, y, where)
+        return None
+
+    def _index(self, s: Expr, t: Expr, where: IslObject) -> None:
+        if s == t:
+            return
+        frame = self.st.frame
+        try:
+            differ = where.subtract(frame.affine(s).eq_set(frame.affine(t)))
+        except NonAffineError:
+            raise MismatchError(s, t) from None
+        if not differ.is_empty():
+            raise MismatchError(s, t, differ)
+
+    def _condition(self, s: Expr, t: Expr, where: IslObject) -> bool:
+        frame = self.st.frame
+        try:
+            a, b = frame.condition(s).intersect(where), frame.condition(t).intersect(where)
+        except NonAffineError:
+            return False
+        return bool(a.is_equal(b))
+
+    def _decided(self, s: Expr, t: Expr, where: IslObject) -> None:
+        """One side has dropped a Select whose condition is settled on these instances."""
+        select = s if isinstance(s, Select) else t
+        assert isinstance(select, Select)
+        try:
+            holds = self.st.frame.condition(select.cond)
+        except NonAffineError:
+            raise MismatchError(s, t) from None
+        if where.is_subset(holds):
+            kept, dropped, first = select.then, select.orelse, True
+        elif where.intersect(holds).is_empty():
+            kept, dropped, first = select.orelse, select.then, False
+        else:
+            raise MismatchError(s, t)
+        of_source = select is s
+        if not first:
+            self._skip(of_source, dropped)
+        if of_source:
+            self.compare(kept, t, where)
+        else:
+            self.compare(s, kept, where)
+        if first:
+            self._skip(of_source, dropped)
+
+    def _skip(self, of_source: bool, dropped: Expr) -> None:
+        n = len(loads(dropped))
+        if of_source:
+            self.slots.source += n
+        else:
+            self.slots.target += n
+
+    def _load(self, s: Load, t: Load, where: IslObject) -> None:
+        opaque = self._opaque(s) or self._opaque(t)
+        if opaque:
+            untouched = (
+                s.buffer == t.buffer
+                and self.p.target.buffers[t.buffer].space is Space.GLOBAL
+                and t.buffer not in self.p.target.written
+                and s.buffer not in self.p.source.model.written
+            )
+            if not untouched or len(s.indices) != len(t.indices):
+                raise MismatchError(s, t)
+            for x, y in zip(s.indices, t.indices, strict=True):
+                self.compare(x, y, where)
+        else:
+            self.slots.pairs.append((self.slots.source, self.slots.target))
+        self.slots.source += 1
+        self.slots.target += 1
+
+    def _opaque(self, e: Load) -> bool:
+        try:
+            for i in e.indices:
+                self.st.frame.affine(i)
+        except NonAffineError:
+            return True
+        return False
+
+
+def _same_node(s: Expr, t: Expr) -> bool:
+    match s, t:
+        case (Const(), Const()) | (Var(), Var()):
+            return s == t
+        case (Binary(op=a), Binary(op=b)):
+            return a is b
+        case (Unary(op=c), Unary(op=d)):
+            return c is d
+        case (Call(), Call()):
+            return s.fn == t.fn and len(s.args) == len(t.args)
+        case (Cast(), Cast()) | (Select(), Select()):
+            return True
+        case _:
+            return False

@@ -1,0 +1,281 @@
+"""Who wrote what is read: last stores and pending reductions, chased through copies and partials.
+
+The value of a cell when it is read is its last store, combined with the reductions made on it since:
+
+    value(read) = base(read)  (+)  { contributions(read) }
+
+A base is an instance of a store, or the cell's initial content. In a transformed kernel copies are
+chased to what they copied, and a combine of a partial is replaced by the partial's contributions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import islpy as isl
+
+from evolve.dsl.diagnostic import Diagnostic
+from evolve.ir.expr import Const
+from evolve.ir.poly import Frame, IslObject, context, limited
+from evolve.ir.stmt import Reduce, Store
+from evolve.ir.types import Monoid
+from evolve.legality.model import Model, Read, Statement
+from evolve.legality.witness import describe, sample_pair
+
+_COPY_CHAIN = 8
+
+
+class FlowError(Exception):
+    """A value cannot be what the source computes."""
+
+    def __init__(self, diagnostic: Diagnostic, *, refuted: bool = True) -> None:
+        super().__init__(diagnostic.message)
+        self.diagnostic = diagnostic
+        self.refuted = refuted
+
+
+@dataclass(frozen=True)
+class Value:
+    """Relations from the instances that read to what they read (union maps).
+
+    base      store instances, and cells (tuple `@buffer`) for initial contents
+    initial   the part of base that is initial content
+    adds      reduce instances, each counted once
+    monoids   the monoids in `adds`
+    """
+
+    base: IslObject
+    initial: IslObject
+    adds: IslObject
+    monoids: frozenset[Monoid]
+
+
+def _empty() -> IslObject:
+    return isl.UnionMap.read_from_str(context(), "{ }")
+
+
+class Flow:
+    """Values read in a model. `operations` bounds each isl query."""
+
+    def __init__(self, model: Model, operations: int) -> None:
+        self.model = model
+        self.operations = operations
+        self._last: dict[tuple[str, int], Value] = {}
+        self._resolved: dict[tuple[str, int], Value] = {}
+        self._writers: dict[str, list[Statement]] = {}
+        for st in model.statements:
+            self._writers.setdefault(st.leaf.buffer, []).append(st)
+
+    def last(self, st: Statement, r: Read) -> Value:
+        """Base and contributions of a read slot, copies and partials not looked through."""
+        key = (st.name, r.slot)
+        if key not in self._last:
+            sink = self.model.read(st, r)
+            time = self.model.time_map(st, (0,)).intersect_domain(r.instances)
+            self._last[key] = self._query(r.load.buffer, sink, time)
+        return self._last[key]
+
+    def final(self, buffer: str) -> Value:
+        """What each cell of a global buffer holds at the end; the domain is the tuple `!buffer`."""
+        frame, box = extent_box(self.model, buffer, f"!{buffer}")
+        values = [frame.env[d] for d in frame.dims]
+        sink = frame.map_to(buffer, values).intersect_domain(box)
+        once = self._written_once(buffer, sink)
+        if once is not None:
+            return once
+        end = (1 << 30, *(0,) * self.model.depth)
+        time = frame.map_to("", [frame.constant(x) for x in end]).intersect_domain(box)
+        return self._query(buffer, sink, time)
+
+    def _written_once(self, buffer: str, sink: IslObject) -> Value | None:
+        """The final content when one store writes each cell at most once: no order to be found.
+
+        The general question costs many times more on tiled stores.
+        """
+        writers = self._writers.get(buffer, [])
+        if len(writers) != 1 or not isinstance(writers[0].leaf, Store):
+            return None
+        with limited(self.operations):
+            write = self.model.write(writers[0])
+            if not write.is_injective():
+                return None
+            base = sink.apply_range(write.reverse())
+            initial = isl.UnionMap.from_map(_initial(sink.subtract_domain(base.domain()), buffer))
+            return Value(isl.UnionMap.from_map(base).union(initial), initial, _empty(), frozenset())
+
+    def _query(self, buffer: str, sink: IslObject, time: IslObject) -> Value:
+        writers = self._writers.get(buffer, [])
+        if not writers:
+            base = isl.UnionMap.from_map(_initial(sink, buffer))
+            return Value(base, base, _empty(), frozenset())
+        must, may, schedule = _empty(), _empty(), isl.UnionMap.from_map(time)
+        stores: IslObject = isl.UnionSet.read_from_str(context(), "{ }")
+        reduces = stores
+        for w in writers:
+            written = isl.UnionMap.from_map(self.model.write(w))
+            inst = isl.UnionSet.from_set(w.instances)
+            schedule = schedule.union(isl.UnionMap.from_map(self.model.time_map(w, (1,))))
+            if isinstance(w.leaf, Store):
+                must, stores = must.union(written), stores.union(inst)
+            else:
+                may, reduces = may.union(written), reduces.union(inst)
+        with limited(self.operations):
+            info = isl.UnionAccessInfo.from_sink(isl.UnionMap.from_map(sink))
+            info = info.set_must_source(must).set_may_source(may).set_schedule_map(schedule)
+            flow = info.compute_flow()
+            reaching = flow.get_may_dependence().reverse()
+            base = reaching.intersect_range(stores).coalesce()
+            adds = reaching.intersect_range(reduces).coalesce()
+            unwritten = flow.get_may_no_source()
+            initial = _empty()
+            if not unwritten.is_empty():
+                initial = isl.UnionMap.from_map(_initial(isl.Map.from_union_map(unwritten), buffer))
+        monoids = set()
+        for w in writers:
+            if (
+                isinstance(w.leaf, Reduce)
+                and not adds.intersect_range(isl.UnionSet.from_set(w.instances)).is_empty()
+            ):
+                monoids.add(w.leaf.monoid)
+        return Value(base.union(initial), initial, adds, frozenset(monoids))
+
+    def resolve(self, st: Statement, r: Read, depth: int = 0) -> Value:
+        """Like `last`, with copies and partials looked through. Raises FlowError."""
+        key = (st.name, r.slot)
+        if key not in self._resolved:
+            self._resolved[key] = self.look_through(self.last(st, r), describe(st, r), depth)
+        return self._resolved[key]
+
+    def look_through(self, value: Value, what: str, depth: int = 0) -> Value:
+        """Replace copies by what they copied and combines by their partial's contributions."""
+        if depth > _COPY_CHAIN:
+            raise FlowError(
+                Diagnostic("E-FLOW", f"{what} goes through a chain of copies that does not end"),
+                refuted=False,
+            )
+        with limited(self.operations):
+            base, initial, adds = value.base, value.initial, value.adds
+            monoids: set[Monoid] = set()
+            for w in self._reached(value.adds):
+                assert isinstance(w.leaf, Reduce)
+                monoids.add(w.leaf.monoid)
+        for w in self._reached(value.base):
+            if not w.is_copy:
+                continue
+            inner = self.resolve(w, w.reads[0], depth + 1)
+            with limited(self.operations):
+                inst = isl.UnionSet.from_set(w.instances)
+                path = value.base.intersect_range(inst)
+                base = base.subtract_range(inst).union(path.apply_range(inner.base))
+                initial = initial.union(path.apply_range(inner.initial))
+                extra = path.apply_range(inner.adds)
+                self._once(adds, extra, what)
+                adds = adds.union(extra)
+                monoids |= inner.monoids
+        for w in self._reached(value.adds):
+            if not w.is_combine:
+                continue
+            inner = self._partial(w, depth)
+            with limited(self.operations):
+                inst = isl.UnionSet.from_set(w.instances)
+                path = value.adds.intersect_range(inst)
+                rest = adds.subtract_range(inst)
+                if not injective_per_reader(path, inner.adds):
+                    raise FlowError(
+                        Diagnostic(
+                            "E-REDUCTION",
+                            f"{what} receives a contribution twice through {describe(w)}",
+                        )
+                    )
+                extra = path.apply_range(inner.adds)
+                self._once(rest, extra, what)
+                adds = rest.union(extra)
+        if len(monoids) > 1:
+            raise FlowError(
+                Diagnostic(
+                    "E-REDUCTION", f"{what} mixes reductions of different monoids, whose order counts"
+                ),
+                refuted=False,
+            )
+        return Value(base, initial, adds, frozenset(monoids))
+
+    def _partial(self, w: Statement, depth: int) -> Value:
+        """The contributions that a combine adds. Raises FlowError unless its partial starts neutral."""
+        leaf = w.leaf
+        assert isinstance(leaf, Reduce)
+        if len(w.reads) != 1 or leaf.value != w.reads[0].load:
+            raise FlowError(
+                Diagnostic("E-REDUCTION", f"{describe(w)} has no origin and is not a combine of a partial")
+            )
+        inner = self.resolve(w, w.reads[0], depth + 1)
+        neutral: IslObject = isl.UnionSet.read_from_str(context(), "{ }")
+        for s in self.model.statements:
+            if identity_of(s, leaf.monoid):
+                neutral = neutral.union(isl.UnionSet.from_set(s.instances))
+        with limited(self.operations):
+            bad = inner.base.subtract_range(neutral)
+            if not bad.is_empty():
+                raise FlowError(
+                    Diagnostic(
+                        "E-REDUCTION",
+                        f"{describe(w)} folds a partial that does not start at the identity of "
+                        f"{leaf.monoid.name}",
+                        witness=sample_pair(self.model, bad),
+                    )
+                )
+        if inner.monoids - {leaf.monoid}:
+            raise FlowError(
+                Diagnostic(
+                    "E-REDUCTION", f"{describe(w)} folds with {leaf.monoid.name} what another monoid gathered"
+                )
+            )
+        return inner
+
+    def _once(self, a: IslObject, b: IslObject, what: str) -> None:
+        twice = a.intersect(b)
+        if not twice.is_empty():
+            raise FlowError(
+                Diagnostic(
+                    "E-REDUCTION",
+                    f"{what} receives a contribution twice",
+                    witness=sample_pair(self.model, twice),
+                )
+            )
+
+    def _reached(self, relation: IslObject) -> list[Statement]:
+        names = set()
+        relation.range().foreach_set(lambda s: names.add(s.get_tuple_name()))
+        return [self.model.by_name[n] for n in sorted(names) if n in self.model.by_name]
+
+
+def identity_of(st: Statement, monoid: Monoid) -> bool:
+    """Whether a statement starts a partial: no origin, and exactly the monoid's neutral literal."""
+    leaf = st.leaf
+    if not isinstance(leaf, Store) or leaf.origin is not None or not isinstance(leaf.value, Const):
+        return False
+    return leaf.value == Const(monoid.identity(leaf.value.dtype), leaf.value.dtype)
+
+
+def injective_per_reader(path: IslObject, onward: IslObject) -> bool:
+    """For r -> k in `path` and k -> x in `onward`: no r reaches an x through two different k."""
+    if path.is_empty() or onward.is_empty():
+        return True
+    steps = path.range_map().apply_range(onward)  # [r -> k] -> x
+    pairs = steps.intersect_domain(path.wrap())
+    tagged = path.domain_map().range_product(pairs)  # [r -> k] -> [r -> x]
+    return bool(tagged.is_injective())
+
+
+def _initial(cells: IslObject, buffer: str) -> IslObject:
+    return cells.set_tuple_name(isl.dim_type.out, f"@{buffer}")
+
+
+def extent_box(model: Model, buffer: str, name: str) -> tuple[Frame, IslObject]:
+    """All index tuples of a global buffer. Raises NonAffineError."""
+    extents = model.buffers[buffer].extents
+    frame = Frame.of(name, tuple(f"#{i}" for i in range(len(extents))), model.sizes)
+    box = frame.universe().intersect_params(model.sizes.known)
+    for d, extent in zip(frame.dims, extents, strict=True):
+        v = frame.env[d]
+        box = box.intersect(v.ge_set(frame.constant(0))).intersect(v.lt_set(frame.affine(extent)))
+    return frame, box

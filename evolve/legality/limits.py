@@ -1,0 +1,101 @@
+"""Check `limits`: what the launch and the hardware allow, whatever the program means."""
+
+from __future__ import annotations
+
+from evolve.ir.affine import simplify
+from evolve.ir.expr import Const
+from evolve.ir.printer import print_expr
+from evolve.ir.scope import ranges_at
+from evolve.ir.stmt import For
+from evolve.ir.types import LoopKind, Space
+from evolve.ir.visit import variables, walk
+from evolve.legality.model import Model
+from evolve.legality.proof import Finding, Proof, refuted, unknown
+
+_AXIS_MOST = {LoopKind.THREAD_X: 1024, LoopKind.THREAD_Y: 1024, LoopKind.THREAD_Z: 64}
+_GRID_MOST = {LoopKind.GRID_X: 2**31 - 1, LoopKind.GRID_Y: 65535, LoopKind.GRID_Z: 65535}
+
+
+def check_limits(p: Proof) -> list[Finding]:
+    """E-THREADS, E-GRID, E-SHARED-SIZE."""
+    return [*_threads(p), *_grid(p), *_shared(p)]
+
+
+def _threads(p: Proof) -> list[Finding]:
+    out: list[Finding] = []
+    threads = 1
+    for axis, n in p.target.thread_extent.items():
+        threads *= n
+        if not 1 <= n <= _AXIS_MOST[axis]:
+            out.append(refuted("E-THREADS", f"{axis.value} has {n} threads, outside 1 to {_AXIS_MOST[axis]}"))
+    declared = p.target.kernel.max_threads
+    most = p.limits.threads_per_block
+    if declared:
+        most = min(most, declared)
+    if threads > most:
+        reason = "what launch_bounds declares" if declared == most else "what a block may have"
+        out.append(
+            refuted(
+                "E-THREADS",
+                f"a block has {threads} threads, more than the {most} that is {reason}",
+                repair="bind fewer iterations to thread axes: split with a smaller factor",
+            )
+        )
+    return out
+
+
+def _grid(p: Proof) -> list[Finding]:
+    out: list[Finding] = []
+    scalars = {s.name for s in p.target.kernel.scalars}
+    for site in walk(p.target.kernel.body):
+        loop = site.stmt
+        if not isinstance(loop, For) or not loop.kind.is_grid:
+            continue
+        extent = simplify(loop.extent, ranges_at(p.target.kernel, site.path))
+        if not variables(extent) <= scalars:
+            out.append(refuted("E-GRID", f"the extent of grid loop {loop.var} depends on loops around it"))
+        most = _GRID_MOST[loop.kind]
+        if isinstance(extent, Const) and int(extent.value) > most:
+            out.append(
+                refuted(
+                    "E-GRID", f"{loop.kind.value} has {extent.value} blocks, more than {most}: {loop.var}"
+                )
+            )
+    return out
+
+
+def grid_assumptions(model: Model) -> tuple[str, ...]:
+    """Symbolic grid.y and grid.z extents hold only up to the axis limit: facts for the launch guard."""
+    out = []
+    for site in walk(model.kernel.body):
+        loop = site.stmt
+        if isinstance(loop, For) and loop.kind in (LoopKind.GRID_Y, LoopKind.GRID_Z):
+            extent = simplify(loop.extent, ranges_at(model.kernel, site.path))
+            if not isinstance(extent, Const):
+                out.append(f"{print_expr(extent)} <= {_GRID_MOST[loop.kind]}")
+    return tuple(dict.fromkeys(out))
+
+
+def _shared(p: Proof) -> list[Finding]:
+    total = 0
+    for d in p.target.declared.values():
+        b = d.buffer
+        if b.space is not Space.SHARED:
+            continue
+        ranges = ranges_at(p.target.kernel, d.site.path)
+        cells = 1
+        for i, e in enumerate(b.extents):
+            n = simplify(e, ranges)
+            if not isinstance(n, Const):
+                return [unknown("E-SHARED-SIZE", f"shared buffer {b.name} has no constant size")]
+            cells *= int(n.value) + (b.padding[i] if i < len(b.padding) else 0)
+        total += cells * b.dtype.size
+    if total <= p.limits.shared_bytes:
+        return []
+    return [
+        refuted(
+            "E-SHARED-SIZE",
+            f"a block uses {total} bytes of shared memory, more than {p.limits.shared_bytes}",
+            repair="use smaller tiles",
+        )
+    ]

@@ -1,0 +1,358 @@
+"""Who executes which statement instance, at what time, on which memory cells.
+
+The execution model of a transformed kernel, as code generation renders it:
+
+* grid loops are block coordinates, thread loops thread coordinates, by loop kind; every other loop
+  is executed in order by each thread.
+* A statement below no loop of some thread axis is executed by all threads along that axis when it
+  writes registers (each thread its own copy), and by thread 0 of that axis when it writes shared
+  or global memory.
+* Registers are private: a cell carries block and thread. A *distributed* register buffer is
+  addressed by its logical index instead of the thread axes that its layout turns into owners;
+  `evolve.ir.layout.slot_of` has checked that only owners touch it, and owner and slot are a
+  bijection of the logical index, so logical cells stand for physical ones.
+* A local buffer is undefined whenever its declaration is passed, so for value flow a cell carries
+  the sequential loops around the declaration; for races a shared cell does not, because the bytes
+  are the same.
+
+Time is the position in the text: [position, loop variable, position, ...] over the sequential
+loops only. Why leaving out block and thread coordinates is right: in a race-free program two
+accesses of one cell, one of them a write, are by the same thread or separated by a barrier. For one
+thread, text order is program order. A barrier is a statement of the text passed by all threads of
+the block, so before and after it is text order too. Hence text order (all threads in lock step)
+extends happens-before, and the last writer in it is the value every execution reads. Races are
+therefore checked first. In a lifted kernel PARALLEL loops are left out of time in the same way,
+after they were shown independent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from evolve.ir.affine import simplify
+from evolve.ir.expr import Const, Expr, Load, Select
+from evolve.ir.kernel import Kernel
+from evolve.ir.layout import LayoutError, RegisterLayout, register_layouts, slot_of
+from evolve.ir.poly import Frame, IslObject, NonAffineError, Sizes, domain
+from evolve.ir.scope import ranges_at
+from evolve.ir.stmt import Alloc, Barrier, Block, Buffer, For, If, Leaf, Reduce, Store
+from evolve.ir.types import LoopKind, Space
+from evolve.ir.visit import Site, children, walk
+
+THREAD_AXES = (LoopKind.THREAD_X, LoopKind.THREAD_Y, LoopKind.THREAD_Z)
+GRID_AXES = (LoopKind.GRID_X, LoopKind.GRID_Y, LoopKind.GRID_Z)
+
+Moment = tuple[int | str, ...]
+"""A time: integers are positions in the text, strings are loop variables."""
+
+
+class ModelError(Exception):
+    """The kernel has no meaning in this model; `refuted` if it is wrong rather than beyond analysis."""
+
+    def __init__(self, code: str, message: str, *, refuted: bool = True) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.refuted = refuted
+
+
+@dataclass(frozen=True)
+class Read:
+    """A load in the value of a statement: `slot` counts loads in evaluation order.
+
+    `instances`: those that evaluate it. `opaque`: its subscripts are not affine.
+    """
+
+    slot: int
+    load: Load
+    instances: IslObject
+    opaque: bool
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A leaf with its instances: loop variables, then the thread axes it is replicated over."""
+
+    name: str
+    leaf: Leaf
+    site: Site
+    frame: Frame
+    instances: IslObject
+    blocks: tuple[Expr | str | int, ...]
+    threads: tuple[str | int, ...]
+    time: Moment
+    reads: tuple[Read, ...]
+
+    @property
+    def is_copy(self) -> bool:
+        """A staging copy: no origin, one load, nothing else."""
+        return isinstance(self.leaf, Store) and self.leaf.origin is None and isinstance(self.leaf.value, Load)
+
+    @property
+    def is_combine(self) -> bool:
+        """Folds a partial into an accumulator."""
+        return isinstance(self.leaf, Reduce) and self.leaf.origin is None
+
+    @property
+    def combine_loop(self) -> For | None:
+        for p in self.site.loops:
+            if p.kind.is_combine:
+                return p
+        return None
+
+
+@dataclass(frozen=True)
+class BarrierPoint:
+    """A barrier's instances and time; also the one inside a block-wide combine."""
+
+    frame: Frame
+    instances: IslObject
+    time: Moment
+    site: Site
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A local buffer and where its Alloc stands."""
+
+    buffer: Buffer
+    site: Site
+
+
+class Model:
+    """A kernel under `sizes`. Raises ModelError or NonAffineError when it cannot be modelled."""
+
+    def __init__(self, kernel: Kernel, sizes: Sizes, *, source: bool = False, prefix: str = "T") -> None:
+        self.kernel = kernel
+        self.sizes = sizes
+        self.source = source
+        self.buffers: dict[str, Buffer] = {b.name: b for b in kernel.buffers}
+        self.declared: dict[str, Declared] = {}
+        for site in walk(kernel.body):
+            if isinstance(site.stmt, Alloc):
+                self.declared[site.stmt.buffer.name] = Declared(site.stmt.buffer, site)
+                self.buffers[site.stmt.buffer.name] = site.stmt.buffer
+        self.thread_extent = self._thread_extents()
+        self.grid_axes = tuple(k for k in GRID_AXES if any(x.kind is k for x in self._loops()))
+        self.layouts: dict[str, RegisterLayout] = {}
+        if not source:
+            try:
+                self.layouts = register_layouts(kernel)
+            except LayoutError as e:
+                raise ModelError(e.code, e.message) from e
+        self.statements: list[Statement] = []
+        self.barriers: list[BarrierPoint] = []
+        self._prefix = prefix
+        self._collect(kernel.body, (), (), _Clock((), [0]))
+        self.depth = max([len(s.time) for s in self.statements] + [len(b.time) for b in self.barriers] + [1])
+
+    def _loops(self) -> list[For]:
+        return [s.stmt for s in walk(self.kernel.body) if isinstance(s.stmt, For)]
+
+    def _thread_extents(self) -> dict[LoopKind, int]:
+        extents = dict.fromkeys(THREAD_AXES, 1)
+        for site in walk(self.kernel.body):
+            loop = site.stmt
+            if isinstance(loop, For) and loop.kind.is_thread:
+                n = simplify(loop.extent, ranges_at(self.kernel, site.path))
+                if not isinstance(n, Const):
+                    raise ModelError("E-THREADS", f"thread loop {loop.var} has no constant extent")
+                extents[loop.kind] = max(extents[loop.kind], int(n.value))
+        return extents
+
+    def _collect(
+        self, block: Block, path: tuple[For | If, ...], sides: tuple[bool, ...], clock: _Clock
+    ) -> None:
+        for s in block.stmts:
+            match s:
+                case Block():
+                    self._collect(s, path, sides, clock)
+                case If():
+                    self._collect(s.body, (*path, s), (*sides, False), clock)
+                    self._collect(s.orelse, (*path, s), (*sides, True), clock)
+                case For():
+                    site = Site(s, path, sides)
+                    if s.kind is LoopKind.COMBINE_BLOCK:
+                        # Its lowering synchronises the block before anything is exchanged.
+                        self._barrier(site, (*clock.prefix, clock.next()))
+                    if self._is_timed(s):
+                        inner = _Clock((*clock.prefix, clock.next(), s.var), [0])
+                        self._collect(s.body, (*path, s), sides, inner)
+                    else:
+                        self._collect(s.body, (*path, s), sides, clock)
+                case Alloc():
+                    pass
+                case Barrier():
+                    self._barrier(Site(s, path, sides), (*clock.prefix, clock.next()))
+                case Store() | Reduce():
+                    self._statement(s, Site(s, path, sides), (*clock.prefix, clock.next()))
+
+    def _is_timed(self, loop: For) -> bool:
+        if loop.kind is LoopKind.PARALLEL:
+            return not self.source
+        return not (loop.kind.is_grid or loop.kind.is_thread)
+
+    def _barrier(self, site: Site, time: Moment) -> None:
+        frame = Frame.of("", tuple(x.var for x in site.loops), self.sizes)
+        inst = domain(frame, self.kernel, site.path, site.in_else, self.sizes)
+        self.barriers.append(BarrierPoint(frame, inst, time, site))
+
+    def _statement(self, leaf: Leaf, site: Site, time: Moment) -> None:
+        loops = site.loops
+        by_kind: dict[LoopKind, str] = {}
+        for loop in loops:
+            if loop.kind.is_grid or loop.kind.is_thread:
+                if loop.kind in by_kind:
+                    raise ModelError(
+                        "E-BIND", f"{loop.kind.value} is bound twice around one statement: {loop.var}"
+                    )
+                by_kind[loop.kind] = loop.var
+        for axis in self.grid_axes:
+            if axis not in by_kind:
+                raise ModelError("E-GRID", f"a statement stands outside the {axis.value} loop")
+        private = self.buffers[leaf.buffer].space is Space.REGISTER
+        dims = [x.var for x in loops]
+        threads: list[str | int] = []
+        extra: list[tuple[str, int]] = []
+        for axis in THREAD_AXES:
+            n = self.thread_extent[axis]
+            if axis in by_kind:
+                threads.append(by_kind[axis])
+            elif private and n > 1:
+                name = f"@{axis.value}"
+                extra.append((name, n))
+                threads.append(name)
+            else:
+                threads.append(0)
+        dims += [name for name, _ in extra]
+        name = f"{self._prefix}{len(self.statements)}"
+        frame = Frame.of(name, tuple(dims), self.sizes)
+        inst = domain(frame, self.kernel, site.path, site.in_else, self.sizes)
+        for d, n in extra:
+            v = frame.env[d]
+            inst = inst.intersect(v.ge_set(frame.constant(0))).intersect(v.lt_set(frame.constant(n)))
+        reads = tuple(_reads(frame, leaf.value, inst))
+        blocks = tuple(by_kind[a] for a in self.grid_axes)
+        self.statements.append(
+            Statement(name, leaf, site, frame, inst.coalesce(), blocks, tuple(threads), time, reads)
+        )
+
+    def value(self, st: Statement | BarrierPoint, x: Expr | str | int) -> IslObject:
+        """A loop variable, a number or an expression as a function of the statement's instance."""
+        if isinstance(x, int):
+            return st.frame.constant(x)
+        if isinstance(x, str):
+            return st.frame.env[x]
+        return st.frame.affine(x)
+
+    def time_map(self, st: Statement | BarrierPoint, tail: tuple[int, ...] = ()) -> IslObject:
+        """Instances to times, all of one length."""
+        padded = (*st.time, *(0,) * (self.depth - len(st.time)), *tail)
+        return st.frame.map_to("", [self.value(st, x) for x in padded]).intersect_domain(st.instances)
+
+    def block_map(self, st: Statement | BarrierPoint) -> IslObject:
+        """Instances to block coordinates, over the grid axes in use."""
+        if isinstance(st, Statement):
+            coords: Sequence[Expr | str | int] = st.blocks
+        else:
+            kinds = {x.kind: x.var for x in st.site.loops}
+            coords = [kinds.get(a, 0) for a in self.grid_axes]
+        return st.frame.map_to("", [self.value(st, x) for x in coords]).intersect_domain(st.instances)
+
+    def cells(
+        self, st: Statement, buffer: str, indices: tuple[Expr, ...], *, physical: bool = False
+    ) -> IslObject:
+        """Instances to cells of an access. `physical`: shared bytes, whatever loop declared them.
+
+        Raises NonAffineError for subscripts outside isl's language, ModelError E-OWNER.
+        """
+        values = [st.frame.affine(i) for i in indices]
+        tags = [self.value(st, x) for x in self._tags(st, buffer, indices, physical)]
+        return st.frame.map_to(buffer, [*tags, *values]).intersect_domain(st.instances)
+
+    def _tags(
+        self, st: Statement, buffer: str, indices: tuple[Expr, ...], physical: bool
+    ) -> list[Expr | str | int]:
+        declared = self.declared.get(buffer)
+        if declared is None:
+            return []
+        tags: list[Expr | str | int] = list(st.blocks)
+        around = [x for x in declared.site.loops if not (x.kind.is_grid or x.kind.is_thread)]
+        if declared.buffer.space is Space.SHARED:
+            if any(x.kind.is_thread for x in declared.site.loops):
+                raise ModelError("E-SHARED-SCOPE", f"shared buffer {buffer} is declared inside a thread loop")
+            return tags if physical else [*tags, *(x.var for x in around)]
+        tags += [x.var for x in around]
+        layout = self.layouts.get(buffer)
+        owners: set[LoopKind] = set()
+        if layout is not None:
+            owners = {d.axis for dim in layout.dims for d in dim if d.axis is not None}
+            try:
+                slot_of(layout, indices, st.site.loops, ranges_at(self.kernel, st.site.path))
+            except LayoutError as e:
+                raise ModelError(e.code, e.message) from e
+        for axis, t in zip(THREAD_AXES, st.threads, strict=True):
+            if axis not in owners and self.thread_extent[axis] > 1:
+                tags.append(t)
+        return tags
+
+    def write(self, st: Statement, *, physical: bool = False) -> IslObject:
+        """Instances to the cell the statement stores or reduces into."""
+        return self.cells(st, st.leaf.buffer, st.leaf.indices, physical=physical)
+
+    def read(self, st: Statement, r: Read, *, physical: bool = False) -> IslObject:
+        """Instances to the cell a read slot loads."""
+        out = self.cells(st, r.load.buffer, r.load.indices, physical=physical)
+        return out.intersect_domain(r.instances)
+
+    @cached_property
+    def by_name(self) -> dict[str, Statement]:
+        return {s.name: s for s in self.statements}
+
+    @cached_property
+    def written(self) -> frozenset[str]:
+        """Buffers that some statement writes."""
+        return frozenset(s.leaf.buffer for s in self.statements)
+
+
+@dataclass(frozen=True)
+class _Clock:
+    """Numbers the statements of one sequential loop body in text order."""
+
+    prefix: Moment
+    counter: list[int]
+
+    def next(self) -> int:
+        self.counter[0] += 1
+        return self.counter[0]
+
+
+def _reads(frame: Frame, value: Expr, inst: IslObject) -> list[Read]:
+    out: list[Read] = []
+
+    def visit(e: Expr, where: IslObject) -> None:
+        if isinstance(e, Select):
+            visit(e.cond, where)
+            try:
+                holds = frame.condition(e.cond)
+                visit(e.then, where.intersect(holds))
+                visit(e.orelse, where.subtract(holds))
+            except NonAffineError:
+                visit(e.then, where)
+                visit(e.orelse, where)
+            return
+        for c in children(e):
+            visit(c, where)
+        if isinstance(e, Load):
+            opaque = False
+            try:
+                for i in e.indices:
+                    frame.affine(i)
+            except NonAffineError:
+                opaque = True
+            out.append(Read(len(out), e, where, opaque))
+
+    visit(value, inst)
+    return out

@@ -1,0 +1,103 @@
+"""What all checks share: the two models, the claimed correspondence, and what they report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import islpy as isl
+
+from evolve.dsl.diagnostic import Diagnostic
+from evolve.ir.poly import IslObject, context
+from evolve.legality.flow import Flow
+from evolve.legality.model import Model, ModelError, Statement
+from evolve.legality.verdict import Limits
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One reason against a proof. `refuted`: known to be wrong; otherwise it could not be shown right."""
+
+    diagnostic: Diagnostic
+    refuted: bool = True
+
+
+def refuted(code: str, message: str, witness: str | None = None, repair: str | None = None) -> Finding:
+    return Finding(Diagnostic(code, message, witness=witness or None, repair=repair))
+
+
+def unknown(code: str, message: str) -> Finding:
+    return Finding(Diagnostic(code, message), refuted=False)
+
+
+@dataclass(frozen=True)
+class Original:
+    """The source side, computed once per kernel and set of fixed sizes."""
+
+    model: Model
+    flow: Flow
+    by_id: dict[str, Statement]
+
+    @staticmethod
+    def of(model: Model, operations: int) -> Original:
+        """Raises ModelError when statements of the source are not identified by their origin."""
+        by_id: dict[str, Statement] = {}
+        for st in model.statements:
+            o = st.leaf.origin
+            if o is None or o.stmt in by_id:
+                raise ModelError(
+                    "E-SOURCE", "the lifted kernel does not number its statements", refuted=False
+                )
+            own = st.frame.map_to(st.name, [st.frame.affine(e) for e in o.instance])
+            if not own.is_equal(st.frame.map_to(st.name, [st.frame.env[d] for d in st.frame.dims])):
+                raise ModelError(
+                    "E-SOURCE",
+                    f"statement {o.stmt} of the lifted kernel is not its own origin",
+                    refuted=False,
+                )
+            by_id[o.stmt] = st
+        return Original(model, Flow(model, operations), by_id)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A source, a target and the limits: the argument of every check."""
+
+    source: Original
+    target: Model
+    flow: Flow
+    limits: Limits
+
+    def source_of(self, st: Statement) -> Statement | None:
+        """The source statement that a target statement claims to perform."""
+        origin = st.leaf.origin
+        return None if origin is None else self.source.by_id.get(origin.stmt)
+
+    def origin_map(self, st: Statement) -> IslObject:
+        """Target instances to source instances, as claimed. Raises NonAffineError."""
+        key = st.name
+        cached = self._origins.get(key)
+        if cached is None:
+            src = self.source_of(st)
+            assert src is not None and st.leaf.origin is not None
+            values = [st.frame.affine(e) for e in st.leaf.origin.instance]
+            cached = st.frame.map_to(src.name, values).intersect_domain(st.instances)
+            self._origins[key] = cached
+        return cached
+
+    @cached_property
+    def _origins(self) -> dict[str, IslObject]:
+        return {}
+
+    @cached_property
+    def real(self) -> list[Statement]:
+        """Target statements that perform a source statement."""
+        return [s for s in self.target.statements if self.source_of(s) is not None]
+
+    @cached_property
+    def provenance(self) -> IslObject:
+        """All target instances with an origin, to their source instances (union map)."""
+        out = isl.UnionMap.read_from_str(context(), "{ }")
+        for st in self.real:
+            out = out.union(isl.UnionMap.from_map(self.origin_map(st)))
+        return out

@@ -1,0 +1,212 @@
+"""`prove`: run every check on a source and a target kernel and give the verdict."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection
+
+from evolve.dsl.diagnostic import Diagnostic
+from evolve.ir.expr import Expr
+from evolve.ir.kernel import Kernel
+from evolve.ir.poly import Frame, IslLimitError, NonAffineError, Sizes, fixed_scalars, limited, sizes_of
+from evolve.ir.printer import content_hash, print_expr
+from evolve.ir.scope import conjuncts
+from evolve.legality.bounds import check_bounds
+from evolve.legality.coverage import check_coverage
+from evolve.legality.equality import check_equality
+from evolve.legality.flow import Flow
+from evolve.legality.limits import check_limits, grid_assumptions
+from evolve.legality.model import Model, ModelError
+from evolve.legality.proof import Finding, Original, Proof, unknown
+from evolve.legality.races import check_races, check_vector, source_race
+from evolve.legality.uniform import check_uniform
+from evolve.legality.value_flow import check_flow
+from evolve.legality.verdict import CheckRun, Limits, Status, Verdict
+
+CHECKS: dict[str, Callable[[Proof], list[Finding]]] = {
+    "limits": check_limits,
+    "uniform": check_uniform,
+    "coverage": check_coverage,
+    "bounds": check_bounds,
+    "equality": check_equality,
+    "races": check_races,
+    "vector": check_vector,
+    "flow": check_flow,
+}
+"""In the order they run. Flow is meaningful only after races, and is left out when a check before failed."""
+
+_KEEP_SOURCES = 16
+_KEEP_VERDICTS = 2048
+_state = threading.local()
+
+
+def prove(
+    source: Kernel, target: Kernel, limits: Limits | None = None, *, skip: Collection[str] = ()
+) -> Verdict:
+    """Whether `target` (barriers placed) computes what `source` (the lifted kernel) computes.
+
+    The proof holds for all sizes that satisfy both kernels' assumptions. Never raises for a kernel
+    that passes `evolve.ir.verify`: what cannot be analysed is UNKNOWN. `skip` names checks to leave
+    out and is for tests only.
+    """
+    limits = limits or Limits()
+    key = (content_hash(source), content_hash(target), limits, tuple(sorted(skip)))
+    memo: OrderedDict[object, Verdict] = _memo("verdicts")
+    if key in memo:
+        memo.move_to_end(key)
+        return memo[key]
+    verdict = _prove(source, target, limits, skip)
+    memo[key] = verdict
+    if len(memo) > _KEEP_VERDICTS:
+        memo.popitem(last=False)
+    return verdict
+
+
+def _memo(name: str) -> OrderedDict[object, Verdict]:
+    found: OrderedDict[object, Verdict] | None = getattr(_state, name, None)
+    if found is None:
+        found = OrderedDict()
+        setattr(_state, name, found)
+    return found
+
+
+def _prove(source: Kernel, target: Kernel, limits: Limits, skip: Collection[str]) -> Verdict:
+    facts = _facts(source, target)
+    runs: list[CheckRun] = []
+    findings: list[Finding] = []
+    opaque: tuple[str, ...] = ()
+    grids: tuple[str, ...] = ()
+    start = time.perf_counter()
+    try:
+        original = _original(source, facts, limits, skip)
+        sizes = sizes_of(target, facts)
+        _same_parameters(source, target, sizes)
+        opaque = sizes.opaque
+        if sizes.known.is_empty():
+            raise ModelError("E-ASSUME", "no sizes satisfy the assumptions")
+        model = Model(target, sizes, prefix="#T")
+        grids = grid_assumptions(model)
+        proof = Proof(original, model, Flow(model, limits.operations), limits)
+    except (ModelError, NonAffineError, IslLimitError) as e:
+        findings.append(_from_error(e))
+        proof = None
+    runs.append(CheckRun("model", _since(start)))
+    if proof is not None:
+        for name, check in CHECKS.items():
+            if name in skip or (name == "flow" and findings):
+                continue
+            start = time.perf_counter()
+            try:
+                findings += check(proof)
+            except (ModelError, NonAffineError, IslLimitError) as e:
+                findings.append(_from_error(e))
+            runs.append(CheckRun(name, _since(start)))
+    return Verdict(
+        _status(findings),
+        tuple(f.diagnostic for f in findings),
+        _scope(facts),
+        _assumptions(facts, opaque, grids),
+        tuple(runs),
+    )
+
+
+def _same_parameters(source: Kernel, target: Kernel, sizes: Sizes) -> None:
+    """Raises ModelError unless both take the same scalars and the same arrays, extents being equal
+    under the assumptions (a specialized size may appear as its value)."""
+    same = source.scalars == target.scalars and len(source.buffers) == len(target.buffers)
+    frame = Frame.of("", (), sizes)
+    for a, b in zip(source.buffers, target.buffers, strict=False):
+        same = same and (a.name, a.dtype, a.space, len(a.extents)) == (
+            b.name,
+            b.dtype,
+            b.space,
+            len(b.extents),
+        )
+        same = same and not any(a.padding) and not any(b.padding)
+        if not same:
+            break
+        for x, y in zip(a.extents, b.extents, strict=True):
+            differ = sizes.known.subtract(frame.affine(x).eq_set(frame.affine(y)).params())
+            same = same and bool(differ.is_empty())
+    if not same:
+        raise ModelError("E-SIGNATURE", "the kernels do not have the same parameters", refuted=False)
+
+
+def _facts(source: Kernel, target: Kernel) -> tuple[Expr, ...]:
+    return tuple(dict.fromkeys(conjuncts((*source.assumptions, *target.assumptions))))
+
+
+def _original(source: Kernel, facts: tuple[Expr, ...], limits: Limits, skip: Collection[str]) -> Original:
+    """The source side, from this thread's cache."""
+    key = (content_hash(source), facts, limits.operations, "source-race" in skip)
+    cache: OrderedDict[object, Original | ModelError] = _memo("sources")  # type: ignore[assignment]
+    if key not in cache:
+        cache[key] = _analyse(source, facts, limits, skip)
+        if len(cache) > _KEEP_SOURCES:
+            cache.popitem(last=False)
+    found = cache[key]
+    if isinstance(found, ModelError):
+        raise found
+    return found
+
+
+def _analyse(
+    source: Kernel, facts: tuple[Expr, ...], limits: Limits, skip: Collection[str]
+) -> Original | ModelError:
+    try:
+        with limited(limits.operations):
+            model = Model(source, sizes_of(source, facts), source=True, prefix="#S")
+        if "source-race" not in skip:
+            race = source_race(model, limits.operations)
+            if race is not None:
+                return SourceError(race.diagnostic)
+        return Original.of(model, limits.operations)
+    except NonAffineError as e:
+        return ModelError(
+            "E-NONAFFINE", f"the source has an access or bound that is not affine: {e}", refuted=False
+        )
+    except ModelError as e:
+        return e
+
+
+class SourceError(ModelError):
+    """The source itself is not a program with one meaning."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(diagnostic.code, diagnostic.message)
+        self.diagnostic = diagnostic
+
+
+def _from_error(e: Exception) -> Finding:
+    if isinstance(e, SourceError):
+        return Finding(e.diagnostic)
+    if isinstance(e, ModelError):
+        return Finding(Diagnostic(e.code, e.message), e.refuted)
+    if isinstance(e, IslLimitError):
+        return unknown("E-LIMIT", f"isl-limit: the question is too large for the prover ({e})")
+    return unknown("E-NONAFFINE", f"not affine: {e}")
+
+
+def _since(start: float) -> float:
+    return (time.perf_counter() - start) * 1e3
+
+
+def _status(findings: list[Finding]) -> Status:
+    if not findings:
+        return Status.PROVED
+    return Status.REFUTED if any(f.refuted for f in findings) else Status.UNKNOWN
+
+
+def _scope(facts: tuple[Expr, ...]) -> str:
+    fixed = fixed_scalars(facts)
+    if not fixed:
+        return "symbolic"
+    return f"fixed{{{', '.join(f'{k}={v}' for k, v in sorted(fixed.items()))}}}"
+
+
+def _assumptions(facts: tuple[Expr, ...], opaque: tuple[str, ...], grids: tuple[str, ...]) -> tuple[str, ...]:
+    stated = tuple(text for f in facts if (text := print_expr(f)) not in opaque)
+    always = ("sizes are at least 1", "distinct buffers do not overlap", "index arithmetic does not wrap")
+    return (*always, *stated, *grids)

@@ -1,0 +1,223 @@
+"""Checks `races`, `vector` and `source-race`: accesses that nothing orders.
+
+Two accesses of one cell, at least one a write, by different threads of a block need a barrier
+between them; by different blocks nothing can order them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import islpy as isl
+
+from evolve.ir.poly import IslObject, limited
+from evolve.ir.stmt import Reduce
+from evolve.ir.types import LoopKind, Space
+from evolve.legality.model import Model, Statement
+from evolve.legality.proof import Finding, Proof, refuted
+from evolve.legality.witness import describe, sample_pair
+
+
+@dataclass(frozen=True)
+class Touch:
+    """An access of a statement to a buffer that threads share: instances to cells."""
+
+    st: Statement
+    buffer: str
+    cells: IslObject
+    writes: bool
+
+
+@dataclass(frozen=True)
+class Race:
+    """Instances of `first` and `second` that conflict unordered. `within`: in one block."""
+
+    first: Statement
+    second: Statement
+    pairs: IslObject
+    buffer: str
+    within: bool
+
+
+def touches(model: Model, spaces: tuple[Space, ...] = (Space.GLOBAL, Space.SHARED)) -> list[Touch]:
+    """Accesses to buffers that some statement writes, subscripts affine.
+
+    Opaque reads are of buffers nobody writes, which `equality` demands of them.
+    """
+    out: list[Touch] = []
+    for st in model.statements:
+        for r in st.reads:
+            if r.load.buffer in model.written and model.buffers[r.load.buffer].space in spaces:
+                cells = model.read(st, r, physical=True)
+                out.append(Touch(st, r.load.buffer, cells, writes=False))
+        if model.buffers[st.leaf.buffer].space in spaces:
+            out.append(Touch(st, st.leaf.buffer, model.write(st, physical=True), writes=True))
+    return out
+
+
+def conflicts(model: Model, operations: int) -> Iterator[tuple[Touch, Touch, IslObject]]:
+    """Pairs of accesses with the instances that meet in a cell, at least one writing."""
+    found = touches(model)
+    for i, a in enumerate(found):
+        for b in found[i:]:
+            if a.buffer != b.buffer or not (a.writes or b.writes):
+                continue
+            with limited(operations):
+                meet = a.cells.apply_range(b.cells.reverse())
+                if not meet.is_empty():
+                    yield a, b, meet
+
+
+class Ordering:
+    """Which instance pairs a barrier separates."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._points = [(model.time_map(b), model.block_map(b)) for b in model.barriers]
+        self._before: dict[tuple[str, int], IslObject] = {}
+        self._after: dict[tuple[str, int], IslObject] = {}
+
+    def separated(self, a: Statement, b: Statement) -> IslObject:
+        """Pairs (instance of a, instance of b) with a barrier of that block after a and before b."""
+        out: IslObject | None = None
+        for i, (time, _) in enumerate(self._points):
+            key = (a.name, i)
+            if key not in self._before:
+                self._before[key] = self.model.time_map(a).lex_lt_map(time)
+            key_b = (b.name, i)
+            if key_b not in self._after:
+                self._after[key_b] = time.lex_lt_map(self.model.time_map(b))
+            between = self._before[key].apply_range(self._after[key_b])
+            out = between if out is None else out.union(between)
+        if out is None:
+            empty = self.model.time_map(a).lex_lt_map(self.model.time_map(b))
+            return empty.subtract(empty)
+        return out
+
+
+def races(model: Model, operations: int) -> Iterator[Race]:
+    """Every kind of unordered conflict, one statement pair at a time."""
+    ordering = Ordering(model)
+    for a, b, meet in conflicts(model, operations):
+        with limited(operations):
+            across = _differ(meet, model.block_map(a.st), model.block_map(b.st))
+            if not across.is_empty():
+                yield Race(a.st, b.st, across, a.buffer, within=False)
+                continue
+            apart = _differ(meet, _threads(model, a.st), _threads(model, b.st))
+            if apart.is_empty():
+                continue
+            apart = apart.subtract(ordering.separated(a.st, b.st))
+            if not apart.is_empty():
+                apart = apart.subtract(ordering.separated(b.st, a.st).reverse())
+            if not apart.is_empty():
+                yield Race(a.st, b.st, apart, a.buffer, within=True)
+
+
+def _differ(meet: IslObject, first: IslObject, second: IslObject) -> IslObject:
+    """The pairs of `meet` whose images differ."""
+    if first.dim(isl.dim_type.out) == 0:
+        return meet.subtract(meet)
+    return meet.subtract(first.apply_range(second.reverse()))
+
+
+def _threads(model: Model, st: Statement) -> IslObject:
+    values = [model.value(st, t) for t in st.threads]
+    return st.frame.map_to("", values).intersect_domain(st.instances)
+
+
+def check_races(p: Proof) -> list[Finding]:
+    """E-RACE."""
+    out: list[Finding] = []
+    for race in races(p.target, p.limits.operations):
+        who = "threads of one block" if race.within else "different blocks"
+        with limited(p.limits.operations):
+            witness = sample_pair(p.target, race.pairs)
+        out.append(
+            refuted(
+                "E-RACE",
+                f"{who} touch {race.buffer} unordered: {describe(race.first)} and {describe(race.second)}",
+                witness,
+                "no barrier can order blocks: bind a loop that does not carry the dependence"
+                if not race.within
+                else None,
+            )
+        )
+        if len(out) >= 3:
+            break
+    return out
+
+
+def check_vector(p: Proof) -> list[Finding]:
+    """E-VECTOR: lanes of a vector loop run together, so none may depend on another.
+
+    Reductions of lanes into one accumulator with one monoid are unrolled, in any order.
+    """
+    out: list[Finding] = []
+    model = p.target
+    found = touches(model, (Space.GLOBAL, Space.SHARED, Space.REGISTER))
+    for i, a in enumerate(found):
+        for b in found[i:]:
+            if a.buffer != b.buffer or not (a.writes or b.writes):
+                continue
+            if _accumulate(a, b):
+                continue
+            shared = [x for x in a.st.site.loops if x.kind is LoopKind.VECTOR and x in b.st.site.loops]
+            for loop in shared:
+                with limited(p.limits.operations):
+                    meet = a.cells.apply_range(b.cells.reverse())
+                    same = [x.var for x in a.st.site.loops[: a.st.site.loops.index(loop)]]
+                    meet = _within(meet, a.st, b.st, same, loop.var, model)
+                    if not meet.is_empty():
+                        out.append(
+                            refuted(
+                                "E-VECTOR",
+                                f"lanes of {loop.var} depend on one another through {a.buffer}: "
+                                f"{describe(a.st)} and {describe(b.st)}",
+                                sample_pair(model, meet),
+                                f"do not vectorize {loop.var}",
+                            )
+                        )
+    return out
+
+
+def _accumulate(a: Touch, b: Touch) -> bool:
+    x, y = a.st.leaf, b.st.leaf
+    return a.writes and b.writes and isinstance(x, Reduce) and isinstance(y, Reduce) and x.monoid == y.monoid
+
+
+def _within(
+    meet: IslObject, a: Statement, b: Statement, same: list[str], lane: str, model: Model
+) -> IslObject:
+    """Pairs in one iteration of the loops `same` and in different iterations of `lane`."""
+    outer_a = a.frame.map_to("", [a.frame.env[v] for v in same])
+    outer_b = b.frame.map_to("", [b.frame.env[v] for v in same])
+    meet = meet.intersect(outer_a.apply_range(outer_b.reverse()))
+    lane_a, lane_b = a.frame.map_to("", [a.frame.env[lane]]), b.frame.map_to("", [b.frame.env[lane]])
+    return meet.subtract(lane_a.apply_range(lane_b.reverse()))
+
+
+def source_race(model: Model, operations: int) -> Finding | None:
+    """E-SOURCE-RACE: the iterations of the lifted kernel's parallel loops must not meet in a cell."""
+    found = touches(model, (Space.GLOBAL, Space.SHARED, Space.REGISTER))
+    for i, a in enumerate(found):
+        for b in found[i:]:
+            if a.buffer != b.buffer or not (a.writes or b.writes):
+                continue
+            common = [x.var for x in a.st.site.loops if x.kind is LoopKind.PARALLEL and x in b.st.site.loops]
+            if not common:
+                continue
+            with limited(operations):
+                meet = a.cells.apply_range(b.cells.reverse())
+                one = a.st.frame.map_to("", [a.st.frame.env[v] for v in common])
+                two = b.st.frame.map_to("", [b.st.frame.env[v] for v in common])
+                meet = _differ(meet, one, two)
+                if not meet.is_empty():
+                    return refuted(
+                        "E-SOURCE-RACE",
+                        f"threads of the source kernel touch {a.buffer} unordered: {describe(a.st)} "
+                        f"and {describe(b.st)}",
+                        sample_pair(model, meet),
+                    )
+    return None

@@ -1,0 +1,99 @@
+"""Check `uniform`: all threads reach every barrier and combine together, and a combine fits its threads."""
+
+from __future__ import annotations
+
+from evolve.ir.affine import simplify
+from evolve.ir.expr import Const
+from evolve.ir.printer import print_expr
+from evolve.ir.scope import ranges_at
+from evolve.ir.stmt import Barrier, Block, For, Reduce
+from evolve.ir.types import LoopKind, Space
+from evolve.ir.visit import Site, loads, variables, walk
+from evolve.legality.model import Model
+from evolve.legality.proof import Finding, Proof, refuted
+
+WARP = 32
+
+
+def check_uniform(p: Proof) -> list[Finding]:
+    """E-BARRIER, E-COMBINE."""
+    out: list[Finding] = []
+    for site in walk(p.target.kernel.body):
+        s = site.stmt
+        if isinstance(s, Barrier):
+            reason = why_not_uniform(p.target, site, LoopKind.THREAD_X)
+            if reason:
+                out.append(refuted("E-BARRIER", f"not every thread of the block reaches a barrier: {reason}"))
+        elif isinstance(s, For) and s.kind.is_combine:
+            out += _combine(p, site, s)
+    return out
+
+
+def why_not_uniform(model: Model, site: Site, innermost: LoopKind) -> str | None:
+    """Why threads of a block (or of a warp) may part on the way to `site`; None when they cannot.
+
+    `innermost` THREAD_X: all threads of the block must arrive. For a warp whose lanes are thread.x,
+    call with THREAD_Y: what depends on thread.y or thread.z alone is the same for all its lanes.
+    """
+    matter = {LoopKind.THREAD_X}
+    whole_block = innermost is LoopKind.THREAD_X
+    if whole_block:
+        matter |= {LoopKind.THREAD_Y, LoopKind.THREAD_Z}
+    tainted: set[str] = set()
+    for i, step in enumerate(site.path):
+        ranges = ranges_at(model.kernel, site.path[:i])
+        if isinstance(step, For):
+            extent = simplify(step.extent, ranges)
+            if step.kind.is_thread:
+                n = int(extent.value) if isinstance(extent, Const) else -1
+                if step.kind in matter:
+                    tainted.add(step.var)
+                    if n != model.thread_extent[step.kind]:
+                        return f"loop {step.var} runs {print_expr(extent)} of the block's threads"
+                continue
+            depends = variables(extent) & tainted
+            if depends or loads(extent):
+                return (
+                    f"the trip count of loop {step.var} depends on {', '.join(sorted(depends)) or 'memory'}"
+                )
+        else:
+            cond = simplify(step.cond, ranges)
+            depends = variables(cond) & tainted
+            if depends or loads(cond):
+                on = ", ".join(sorted(depends)) or "memory"
+                return f"the condition {print_expr(cond)} depends on {on}"
+    return None
+
+
+def _combine(p: Proof, site: Site, loop: For) -> list[Finding]:
+    model = p.target
+    body = loop.body.stmts
+    while len(body) == 1 and isinstance(body[0], Block):
+        body = body[0].stmts
+    leaf = body[0] if len(body) == 1 else None
+    if not isinstance(leaf, Reduce) or leaf.origin is not None:
+        return [refuted("E-COMBINE", f"combine loop {loop.var} must hold exactly one reduction of a partial")]
+    out: list[Finding] = []
+    n = simplify(loop.extent, ranges_at(model.kernel, site.path))
+    x = model.thread_extent[LoopKind.THREAD_X]
+    others = model.thread_extent[LoopKind.THREAD_Y] * model.thread_extent[LoopKind.THREAD_Z]
+    if not isinstance(n, Const) or int(n.value) != x:
+        out.append(
+            refuted("E-COMBINE", f"loop {loop.var} combines {print_expr(n)} threads of thread.x's {x}")
+        )
+    if model.buffers[leaf.buffer].space is not Space.REGISTER:
+        out.append(refuted("E-COMBINE", f"{leaf.buffer}, where loop {loop.var} combines, is not a register"))
+    if any(s.kind is LoopKind.THREAD_X for s in site.loops):
+        out.append(refuted("E-COMBINE", f"loop {loop.var} combines thread.x inside a thread.x loop"))
+    if loop.kind is LoopKind.COMBINE_WARP:
+        if x > WARP or x & (x - 1):
+            out.append(refuted("E-COMBINE", f"loop {loop.var} combines {x} lanes, not a power of two to 32"))
+        # With fewer lanes than a warp, several values of thread.y share the warp.
+        reason = why_not_uniform(model, site, LoopKind.THREAD_Y if x == WARP else LoopKind.THREAD_X)
+    else:
+        if others != 1:
+            out.append(refuted("E-COMBINE", f"loop {loop.var} combines a block with more axes than thread.x"))
+        reason = why_not_uniform(model, site, LoopKind.THREAD_X)
+    if reason:
+        out.append(refuted("E-BARRIER", f"not every thread reaches combine loop {loop.var}: {reason}"))
+    return out

@@ -1,0 +1,124 @@
+"""Check `flow`: every read and every final cell has the value that the source gives it.
+
+By induction over time in the target: if the statements before computed the source's values, and a
+statement evaluates the source's expression (`equality`) on reads whose base and contributions are
+the source's, it computes the source's value. Reductions are sets of contributions, in any order.
+"""
+
+from __future__ import annotations
+
+import islpy as isl
+
+from evolve.dsl.diagnostic import Diagnostic
+from evolve.ir.poly import IslObject, NonAffineError, limited
+from evolve.ir.types import Space
+from evolve.legality.equality import MismatchError, pair_slots
+from evolve.legality.flow import FlowError, Value, extent_box, injective_per_reader
+from evolve.legality.model import Read, Statement
+from evolve.legality.proof import Finding, Proof, refuted, unknown
+from evolve.legality.witness import describe, sample_pair
+
+
+def check_flow(p: Proof) -> list[Finding]:
+    """E-FLOW, E-UNINIT, E-REDUCTION."""
+    out: list[Finding] = []
+    for st in p.target.statements:
+        try:
+            out += _statement(p, st)
+        except FlowError as e:
+            out.append(Finding(e.diagnostic, e.refuted))
+        except NonAffineError as e:
+            out.append(unknown("E-FLOW", f"{describe(st)} reads memory in a way not expressible: {e}"))
+        except MismatchError:
+            pass  # `equality` reports it
+    for buffer in sorted(p.source.model.written | p.target.written):
+        if p.target.buffers.get(buffer) is None or p.target.buffers[buffer].space is not Space.GLOBAL:
+            continue
+        try:
+            out += _final(p, buffer)
+        except FlowError as e:
+            out.append(Finding(e.diagnostic, e.refuted))
+    return out[:4]
+
+
+def _statement(p: Proof, st: Statement) -> list[Finding]:
+    if p.source_of(st) is None:
+        found = [_initialised(p, st, r, p.flow.last(st, r)) for r in st.reads]
+        return [f for f in found if f is not None]
+    src = p.source_of(st)
+    assert src is not None
+    with limited(p.limits.operations):
+        pairs = pair_slots(p, st, src)
+    out: list[Finding] = []
+    for k_source, k_target in pairs:
+        r, r_src = st.reads[k_target], src.reads[k_source]
+        got = p.flow.resolve(st, r)
+        bad = _initialised(p, st, r, got)
+        if bad is not None:
+            out.append(bad)
+            continue
+        with limited(p.limits.operations):
+            link = isl.UnionMap.from_map(p.origin_map(st).intersect_domain(r.instances))
+            want = p.source.flow.last(src, r_src)
+            finding = _compare(p, got, want, link, describe(st, r))
+        if finding is not None:
+            out.append(finding)
+    return out
+
+
+def _initialised(p: Proof, st: Statement, r: Read, got: Value) -> Finding | None:
+    if got.initial.is_empty():
+        return None
+    local: list[IslObject] = []
+    got.initial.foreach_map(lambda m: local.append(m) if _is_local(p, m) else None)
+    for m in local:
+        witness = sample_pair(p.target, m)
+        return refuted("E-UNINIT", f"{describe(st, r)} can be read before it is written", witness)
+    return None
+
+
+def _is_local(p: Proof, m: IslObject) -> bool:
+    return m.get_tuple_name(isl.dim_type.out).lstrip("@") in p.target.declared
+
+
+def _final(p: Proof, buffer: str) -> list[Finding]:
+    got = p.flow.look_through(p.flow.final(buffer), f"the final content of {buffer}")
+    with limited(p.limits.operations):
+        frame, box = extent_box(p.target, buffer, f"!{buffer}")
+        same = frame.map_to(f"!{buffer}", [frame.env[d] for d in frame.dims]).intersect_domain(box)
+        want = p.source.flow.final(buffer)
+        finding = _compare(p, got, want, isl.UnionMap.from_map(same), f"the final content of {buffer}")
+    return [] if finding is None else [finding]
+
+
+def _compare(p: Proof, got: Value, want: Value, link: IslObject, what: str) -> Finding | None:
+    """`link` maps the reader to the source's reader. Raises FlowError on double contributions."""
+    real = p.provenance.domain()
+    strange = got.base.subtract_range(real).subtract(got.initial)
+    if not strange.is_empty():
+        witness = sample_pair(p.target, strange)
+        return refuted("E-REDUCTION", f"{what} is a partial result that only a combine may read", witness)
+    base = got.base.intersect_range(real).apply_range(p.provenance).union(got.initial)
+    finding = _same(p, base, link.apply_range(want.base), what)
+    if finding is not None:
+        return finding
+    if not injective_per_reader(got.adds, p.provenance):
+        raise FlowError(Diagnostic("E-REDUCTION", f"{what} receives a contribution twice"))
+    if got.monoids != want.monoids:
+        return refuted("E-REDUCTION", f"{what} is reduced with another monoid than in the source")
+    return _same(p, got.adds.apply_range(p.provenance), link.apply_range(want.adds), what, adds=True)
+
+
+def _same(p: Proof, got: IslObject, want: IslObject, what: str, *, adds: bool = False) -> Finding | None:
+    code = "E-REDUCTION" if adds else "E-FLOW"
+    extra = got.subtract(want)
+    if not extra.is_empty():
+        text = (
+            "receives a contribution that the source does not add" if adds else "is not what the source reads"
+        )
+        return refuted(code, f"{what} {text}", sample_pair(p.target, extra, p.source.model))
+    missing = want.subtract(got)
+    if not missing.is_empty():
+        text = "lacks a contribution" if adds else "is not what the source reads"
+        return refuted(code, f"{what} {text}", sample_pair(p.target, missing, p.source.model))
+    return None

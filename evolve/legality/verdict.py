@@ -1,0 +1,56 @@
+"""What the prover answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from evolve.dsl.diagnostic import Diagnostic
+
+
+class Status(Enum):
+    PROVED = "proved"
+    REFUTED = "refuted"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the target allows, and how much work one isl query may do.
+
+    shared_bytes   per block, static arrays with their padding
+    operations     isl operations a query; beyond, the answer is UNKNOWN
+    """
+
+    threads_per_block: int = 1024
+    shared_bytes: int = 48 * 1024
+    operations: int = 100_000
+
+
+@dataclass(frozen=True)
+class CheckRun:
+    """One check that ran, and for how long (milliseconds)."""
+
+    name: str
+    ms: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """PROVED only when every check ran and found nothing.
+
+    diagnostics   why not, empty when PROVED
+    scope         `symbolic`, or `fixed{cols=8192}`
+    assumptions   facts the proof rests on, as text
+    checks        which ran
+    """
+
+    status: Status
+    diagnostics: tuple[Diagnostic, ...]
+    scope: str
+    assumptions: tuple[str, ...]
+    checks: tuple[CheckRun, ...]
+
+    @property
+    def proved(self) -> bool:
+        return self.status is Status.PROVED
