@@ -55,7 +55,7 @@ class Collectives:
         return self._known[key]
 
     def block(self, monoid: Monoid, dtype: DType, threads: int) -> tuple[str, int]:
-        """Name of `T f(T value, T* scratch)` over `threads` values of threadIdx.x, and its scratch's elements.
+        """Name of `T f(T value, T* scratch)` over `threads` threads along x, and its scratch's elements.
 
         The function meets at one barrier after it wrote the scratch; a caller that runs it again with
         the same scratch puts a barrier between.

@@ -45,6 +45,8 @@ THREAD_AXES = (LoopKind.THREAD_X, LoopKind.THREAD_Y, LoopKind.THREAD_Z)
 THREAD_NAMES = {LoopKind.THREAD_X: "tx", LoopKind.THREAD_Y: "ty", LoopKind.THREAD_Z: "tz"}
 MAX_GRID = {LoopKind.GRID_X: 2**31 - 1, LoopKind.GRID_Y: 65535, LoopKind.GRID_Z: 65535}
 
+LINE = 110
+
 Path = tuple[For | If, ...]
 
 
@@ -124,6 +126,12 @@ class KernelEmitter:
             inside.append(line(""))
         inside += body
         header = f'extern "C" __global__ void {self._bounds()} {self.name}({self._parameters()})'
+        before: tuple[str, ...] = ()
+        if len(header) > LINE:
+            before = (f'extern "C" __global__ void {self._bounds()} {self.name}(',)
+            before += tuple(f"    {p}," for p in self._parameters().split(", "))
+            before = (*before[:-1], before[-1][:-1])
+            header = ")"
         guards = [*self.magnitudes.guards()]
         dims = []
         for axis in GRID_AXES:
@@ -134,7 +142,7 @@ class KernelEmitter:
                 guards.append(limit)
         x, y, z = (index(self.block[a]) for a in THREAD_AXES)
         return EmittedKernel(
-            (scope(header, inside),),
+            (scope(header, inside, before=before),),
             self._params(),
             (dims[0], dims[1], dims[2]),
             (x, y, z),
@@ -326,7 +334,10 @@ class KernelEmitter:
         if self._indexes_registers(s, inner) and not isinstance(extent, Const):
             raise CodegenError(f"loop {s.var} indexes registers and its extent is not a constant")
         header = f"for (int {v} = 0; {v} < {bound}; ++{v})"
-        return [scope(header, body, _origin(s, place), ("#pragma unroll",) if unroll else ())]
+        before = ("#pragma unroll",) if unroll else ()
+        outside, inside = _loop_invariant(body, v)
+        node = scope(header, inside, _origin(s, place), before)
+        return [branch(outside, [node], _origin(s, place))] if outside else [node]
 
     def _noted(self, s: For, place: Place, nodes: list[Node]) -> list[Node]:
         """A comment with the transforms that made the nest, above its outermost loop."""
@@ -421,7 +432,7 @@ class KernelEmitter:
         if s.kind is LoopKind.COMBINE_WARP:
             if extent != width:
                 raise CodegenError(
-                    f"warp reduction {s.var} combines {extent} partials in a block that is {width} wide along x"
+                    f"warp reduction {s.var} combines {extent} partials in a block {width} wide along x"
                 )
             call = f"{self.collectives.warp(step.monoid, dtype, extent)}({value})"
         else:
@@ -592,6 +603,21 @@ def _declares(before: Node, node: Node) -> bool:
         return False
     m = _DECLARATION.match(before.text)
     return m is not None and node.text.startswith(f"{m[1]} = ") and before.text.count(" ") <= 2
+
+
+def _loop_invariant(body: list[Node], variable: str) -> tuple[tuple[str, ...], list[Node]]:
+    """Conditions to test before the loop, and its body without them.
+
+    Holds for a body that is one `if` without an else side. A condition that reads memory stays.
+    """
+    only = body[0] if len(body) == 1 else None
+    if only is None or not only.cond or only.orelse or only.body is None:
+        return (), body
+    out = tuple(c for c in only.cond if "[" not in c and not re.search(rf"\b{variable}\b", c))
+    kept = tuple(c for c in only.cond if c not in out)
+    if not out:
+        return (), body
+    return out, [replace(only, cond=kept)] if kept else only.body
 
 
 def _texts(nodes: list[Node]) -> list[str]:

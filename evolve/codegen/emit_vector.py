@@ -116,11 +116,15 @@ def _lanes(emitter: KernelEmitter, body: LaneBody, s: For, width: int, place: Pl
             for i in range(width):
                 nodes.append(emitter.leaf(leaf, replace(place, lane=(s.var, i), wide=wide)))
         else:
-            name = emitter.names.fresh(f"{emitter.names.of(leaf.buffer)}{width}")
-            nodes.append(line(f"{target} {name};", origin))
-            for i in range(width):
-                value = emitter.value(leaf.value, replace(place, lane=(s.var, i), wide=wide))
-                nodes.append(line(f"{name}.{LANES[i]} = {value};", origin))
+            copied = simplify(leaf.value, emitter.ranges(place))
+            if isinstance(copied, Load) and copied in wide:
+                name = wide[copied]
+            else:
+                name = emitter.names.fresh(f"{emitter.names.of(leaf.buffer)}{width}")
+                nodes.append(line(f"{target} {name};", origin))
+                for i in range(width):
+                    value = emitter.value(leaf.value, replace(place, lane=(s.var, i), wide=wide))
+                    nodes.append(line(f"{name}.{LANES[i]} = {value};", origin))
             address = emitter.access(leaf.buffer, leaf.indices, first)
             nodes.append(line(f"*reinterpret_cast<{target}*>(&{address}) = {name};", origin))
         out += emitter.owned(leaf, place, nodes)

@@ -6,22 +6,22 @@ import re
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
-RESERVED = frozenset(
-    """
-    alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const consteval
-    constexpr constinit const_cast continue co_await co_return co_yield decltype default delete do double
-    dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable
-    namespace new noexcept not not_eq nullptr operator or or_eq private protected public register
-    reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast struct
-    switch template this thread_local throw true try typedef typeid typename union unsigned using virtual void
-    volatile wchar_t while xor xor_eq
-    threadIdx blockIdx blockDim gridDim warpSize dim3 main INFINITY NAN tx ty tz
-    float2 float4 double2 int2 int4 uint2 uint4
-    exp exp2 log log2 log1p expm1 sqrt rsqrt tanh erf sin cos pow fabs floor ceil fma fmax fmin abs min max
-    expf exp2f logf log2f log1pf expm1f sqrtf rsqrtf tanhf erff sinf cosf powf fabsf floorf ceilf fmaf fmaxf
-    fminf y0 y1 yn j0 j1 jn index signbit isnan isinf
-    """.split()
-)
+_RESERVED = """
+alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const consteval
+constexpr constinit const_cast continue co_await co_return co_yield decltype default delete do double
+dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable
+namespace new noexcept not not_eq nullptr operator or or_eq private protected public register
+reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast struct
+switch template this thread_local throw true try typedef typeid typename union unsigned using virtual void
+volatile wchar_t while xor xor_eq
+threadIdx blockIdx blockDim gridDim warpSize dim3 main INFINITY NAN tx ty tz
+float2 float4 double2 int2 int4 uint2 uint4
+exp exp2 log log2 log1p expm1 sqrt rsqrt tanh erf sin cos pow fabs floor ceil fma fmax fmin abs min max
+expf exp2f logf log2f log1pf expm1f sqrtf rsqrtf tanhf erff sinf cosf powf fabsf floorf ceilf fmaf fmaxf
+fminf y0 y1 yn j0 j1 jn index signbit isnan isinf
+"""
+
+RESERVED = frozenset(_RESERVED.split())
 """Keywords, and names that a C++ compiler or the device runtime already gives a meaning."""
 
 

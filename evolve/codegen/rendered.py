@@ -55,7 +55,7 @@ class RenderedVariant:
 
 @dataclass(frozen=True)
 class LineOrigin:
-    """Where a line of the text comes from: the lifted statement, the loop, the transforms, the source line."""
+    """Where a line of the text comes from: lifted statement, loop, transforms, line of the user's source."""
 
     stmt: str | None = None
     loop: str | None = None

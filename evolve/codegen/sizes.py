@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from math import lcm
+from math import floor, gcd, lcm
 
 from evolve.codegen.errors import CodegenError
 from evolve.ir.affine import Ranges
@@ -47,7 +47,7 @@ def _times(a: Poly, b: Poly) -> Poly:
 class Magnitudes:
     """Collects bounds of INDEX expressions and turns them into guards.
 
-    `ranges` are those of the sizes alone; `ints` names the sizes whose C type is `int`, which fit as they are.
+    `ranges` are those of the sizes alone; `ints` names the sizes whose C type is `int`: they fit as they are.
     """
 
     def __init__(self, ranges: Ranges, ints: Iterable[str] = ()) -> None:
@@ -83,7 +83,9 @@ class Magnitudes:
             if fixed > limit:
                 raise CodegenError(f"an index reaches {int(fixed)}, which does not fit {limit}")
             return None
-        scale = lcm(*(c.denominator for c in p.values()))
+        coefficients = [c for m, c in p.items() if m != ()]
+        unit = lcm(*(c.denominator for c in coefficients))
+        scale = Fraction(unit, gcd(*(int(c * unit) for c in coefficients)))
         lhs: Expr | None = None
         for m, c in sorted(p.items()):
             if m == ():
@@ -95,7 +97,7 @@ class Magnitudes:
             term = term if k == 1 else mul(term, k)
             lhs = term if lhs is None else add(lhs, term)
         assert lhs is not None
-        return compare(BinaryOp.LE, lhs, index(int((limit - fixed) * scale)))
+        return compare(BinaryOp.LE, lhs, index(floor((limit - fixed) * scale)))
 
     def _of(self, e: Expr, loops: Mapping[str, Expr]) -> Poly:
         match e:
