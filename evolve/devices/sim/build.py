@@ -78,12 +78,14 @@ def compile_host(
     compiler: HostCompiler | None = None,
     name: str = "kernel.cu",
     instrumented: bool = True,
+    verify: bool = True,
 ) -> HostProgram:
     """Compile the kernels `entries` of CUDA `text` for host execution.
 
     Parameter types come from the text itself; a launch converts its scalars to them. `name` is what the
     text is called in messages. With `instrumented=False` the code runs at full speed without any check
-    (`run_plain`). Raises EvolveError: `sim.compile` (the compiler's first error, with its line), the codes
+    (`run_plain`). `verify` first makes sure that the compiler passes the conformance file (once for each
+    compiler and cache). Raises EvolveError: `sim.conformance` when it does not, `sim.compile` (the compiler's first error, with its line), the codes
     of `source.prepare`, `sim.symbol` when the text calls something outside the device library,
     `no-host-compiler` and `bad-cxx` when there is no compiler.
     """
@@ -92,6 +94,10 @@ def compile_host(
     source = prepare(text, names)
     folder = cache_dir or default_cache_dir()
     folder.mkdir(parents=True, exist_ok=True)
+    if verify and instrumented:
+        from evolve.devices.sim.conformance import require  # it builds a program too
+
+        require(cxx, folder)
     unit = _unit(source, names, name)
     flags = _flags(cxx, _INSTRUMENTED if instrumented else _PLAIN)
     key = _digest("program", _identity(cxx), _native_digest(), " ".join(flags), unit)
@@ -121,6 +127,11 @@ def _flags(cxx: HostCompiler, table: dict[str, str]) -> list[str]:
     kind = "gcc" if cxx.kind == "gcc" else "clang"
     extra = _ZIG_EXTRA if cxx.kind == "zig" else []
     return [*_COMMON, *table[kind].split(), *extra, "-I", str(NATIVE)]
+
+
+def identity(cxx: HostCompiler) -> str:
+    """Names the compiler, its flags and the native sources: what a conformance verdict holds for."""
+    return _digest(_identity(cxx), _native_digest(), " ".join(_flags(cxx, _INSTRUMENTED)))
 
 
 def _identity(cxx: HostCompiler) -> str:

@@ -17,16 +17,17 @@ SHARED_SPAN: Final = 1 << 20
 ARENA_HEAD: Final = (1 << 16) + SHARED_SPAN
 MAX_SITES: Final = 8192
 MAX_SHARED: Final = 64
+MAX_RECORDS: Final = 65536
 CELL_BYTES: Final = 32
 SECTOR_BYTES: Final = 20
 
-CHECK, TRACE, PLAIN = 0, 1, 2
+CHECK, TRACE, PLAIN, RECORD = range(4)
 STARTED, FINISHED, STOPPED, NEED_BYTES, BAD_CALL, NO_MEMORY, LIMIT = range(1, 8)
 
 _HEADER: Final = (
     "magic mode grain n_buffers n_launches n_orders n_sampled off_buffers off_launches off_orders off_sampled "
-    "off_findings max_findings off_sites max_sites off_stats off_shared max_shared quantum time_us stack_bytes "
-    "arena_bytes shared_span status n_findings n_sites text_base runs_done accesses n_shared"
+    "off_findings max_findings off_sites max_sites off_stats off_shared max_shared off_records max_records quantum time_us stack_bytes "
+    "arena_bytes shared_span status n_findings n_sites text_base runs_done accesses n_shared n_records"
 ).split()
 _FINDING: Final = (
     "kind launch order pc other_pc offset size write block_a thread_a block_b thread_b line other_line extra n_hints"
@@ -134,6 +135,7 @@ class Job:
         self._off_sites = take(8 * len(_SITE) * (MAX_SITES if s.mode == TRACE else 0))
         self._off_stats = take(8 * len(_STATS) * len(s.launches))
         self._off_shared = take(24 * MAX_SHARED)
+        self._off_records = take(48 * MAX_RECORDS if s.mode == RECORD else 0)
         self._data: list[tuple[int, int, int]] = []
         arena = -(-ARENA_HEAD // PAGE) * PAGE + GUARD
         self.arena_offsets: list[int] = []
@@ -170,7 +172,8 @@ class Job:
             n_launches=len(s.launches), n_orders=len(s.orders), off_buffers=self._off_buffers,
             off_launches=self._off_launches, off_orders=self._off_orders, off_findings=self._off_findings,
             max_findings=s.max_findings, off_sites=self._off_sites, max_sites=MAX_SITES,
-            off_stats=self._off_stats, off_shared=self._off_shared, max_shared=MAX_SHARED, quantum=s.quantum,
+            off_stats=self._off_stats, off_shared=self._off_shared, max_shared=MAX_SHARED,
+            off_records=self._off_records, max_records=MAX_RECORDS, quantum=s.quantum,
             time_us=s.time_us, stack_bytes=s.stack_bytes, arena_bytes=self.arena_bytes,
             shared_span=SHARED_SPAN,
         )  # fmt: skip
@@ -228,6 +231,11 @@ class Job:
         """(declaration id, bytes, arena offset) of the last launch's shared arrays."""
         n = min(self.header()["n_shared"], MAX_SHARED)
         return [struct.unpack_from("<3Q", self._map, self._off_shared + 24 * i) for i in range(n)]
+
+    def records(self) -> list[tuple[int, int, int, int, int, int]]:
+        """Every access in order (record mode): block, thread, pc, arena offset, size, 0 read 1 write 2 atomic."""
+        n = min(self.header()["n_records"], MAX_RECORDS)
+        return [struct.unpack_from("<6Q", self._map, self._off_records + 48 * i) for i in range(n)]
 
     def output(self, i: int) -> bytes:
         """Final bytes of writable buffer `i`."""

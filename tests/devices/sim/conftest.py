@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -11,7 +12,12 @@ import pytest
 
 from evolve.toolchain.host_cxx import HostCompiler, find_host_compiler
 
-_NAMES = ["g++", "clang++", "clang++-14", "clang++-15", "clang++-16", "g++-13", "zig"]
+
+def _installed() -> list[str]:
+    names = ["g++", *(f"g++-{n}" for n in range(13, 16)), "clang++", *(f"clang++-{n}" for n in range(14, 21))]
+    found = {os.path.realpath(where): name for name in reversed(names) if (where := shutil.which(name))}
+    zig = ["zig"] if importlib.util.find_spec("ziglang") else []
+    return [*sorted(found.values()), *zig]
 
 
 @pytest.fixture(scope="session")
@@ -19,15 +25,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("host-programs")
 
 
-@pytest.fixture(scope="session", params=_NAMES)
+@pytest.fixture(scope="session", params=_installed())
 def compiler(request: pytest.FixtureRequest) -> HostCompiler:
-    name = request.param
-    if name == "zig":
-        if importlib.util.find_spec("ziglang") is None:
-            pytest.skip("the ziglang wheel is not installed")
-        name = f"{sys.executable} -m ziglang c++"
-    elif shutil.which(name) is None:
-        pytest.skip(f"{name} is not installed")
-    import os
-
+    name = f"{sys.executable} -m ziglang c++" if request.param == "zig" else request.param
     return find_host_compiler({**os.environ, "CXX": name})

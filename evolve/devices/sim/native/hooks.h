@@ -18,6 +18,18 @@ static __attribute__((noinline)) void out_of_quantum(u64 pc) {
     abandon(STOPPED);
 }
 
+// Every access as it comes: what the conformance file is compared with.
+static void record_access(u64 address, u64 size, u64 kind, u64 pc) {
+    if (job->n_records >= job->max_records) abandon(LIMIT);
+    Record* r = (Record*)(file + job->off_records) + job->n_records++;
+    r->block = block_linear;
+    r->thread = cur;
+    r->pc = pc - (u64)image;
+    r->offset = address - ARENA;
+    r->size = size;
+    r->kind = kind;
+}
+
 template <bool WRITE>
 static inline void access(void* p, u64 size, u64 align, u64 atomic, u64 pc) {
     u64 a = (u64)p;
@@ -29,6 +41,7 @@ static inline void access(void* p, u64 size, u64 align, u64 atomic, u64 pc) {
     if (UNLIKELY(--quantum_left == 0)) out_of_quantum(pc);
     if (mode == CHECK) check_access<WRITE>(a, size, pc, align, atomic);
     else if (mode == TRACE) trace_access(a, size, WRITE, pc);
+    else if (mode == RECORD) record_access(a, size, atomic ? 2 : WRITE, pc);
 }
 
 // Ranges come from copies of whole structures: sequences of word or byte accesses.
