@@ -40,7 +40,7 @@ def test_a_checkout_has_them_beside_the_package() -> None:
     if not (root / "pyproject.toml").is_file():
         pytest.skip("not a checkout")
     for name in ("hardware", "dsl_spec", "prompts", "kernels"):
-        assert data_dir(name) == root / name  # type: ignore[arg-type]
+        assert data_dir(name) == root / name
 
 
 def test_a_wheel_has_them_inside(tmp_path: Path) -> None:

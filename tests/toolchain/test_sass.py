@@ -157,7 +157,7 @@ def test_a_batch_is_one_process_per_architecture(
         calls.append(args)
         return real(*args, **kwargs)  # type: ignore[call-overload]
 
-    monkeypatch.setattr(sass_module.subprocess, "run", counted)
+    monkeypatch.setattr(subprocess, "run", counted)
     found = disassemble([cubins["sm_90"], cubins["sm_80"], cubins["sm_90"], cubins["sm_90"]])
     assert len(calls) == 2
     assert found[0] == found[2] == found[3]
