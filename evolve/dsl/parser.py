@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from evolve.dsl.program import Hole, ListValue, Name, Operation, Program, Statement, Value, print_value
@@ -35,6 +35,15 @@ def parse(text: str, file: str | None = None) -> Program:
     if len(program.holes()) > MAX_HOLES:
         raise _error(f"the program has more than {MAX_HOLES} holes", None, file)
     return program
+
+
+@lru_cache(maxsize=4096)
+def parse_statement(text: str) -> Statement:
+    """One statement. Raises EvolveError `malformed-program`."""
+    program = parse(text)
+    if len(program.statements) != 1:
+        raise _error(f"one statement is expected, not {len(program.statements)}", None, None)
+    return program.statements[0]
 
 
 def _error(message: str, line: int | None, file: str | None, hint: str | None = None) -> EvolveError:

@@ -1,0 +1,1 @@
+"""Transforms: one statement of a program applied to a kernel, IR in and IR out."""

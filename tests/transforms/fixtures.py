@@ -1,0 +1,159 @@
+"""Kernels of the transform tests, and whether two forms of one compute the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from evolve.dsl.parser import parse
+from evolve.ir.expr import BinaryOp, Const, add, var
+from evolve.ir.kernel import Kernel, Scalar
+from evolve.ir.scope import ranges_at
+from evolve.ir.stmt import Alloc, Block, Reduce, Store
+from evolve.ir.types import SUM, DType, LoopKind, Space
+from evolve.transforms.apply import Applied, apply_program
+from tests import kernels_ir
+from tests.interpreter import run
+from tests.kernels_ir import F32, buf, checked, ld, loop, op, origin
+
+SIZES = (Scalar("rows", DType.I32, True), Scalar("cols", DType.I32, True))
+
+
+def column_sum() -> Kernel:
+    """y[c] = sum over r of x[r, c], accumulated in memory."""
+    rows, cols, r, c = var("rows"), var("cols"), var("r"), var("c")
+    body = (
+        Store("y", (c,), Const(0.0, F32), origin("S0", "c")),
+        loop("r", rows, Reduce("y", (c,), SUM, ld("x", r, c), origin("S1", "c", "r"))),
+    )
+    return checked(
+        Kernel(
+            "column_sum",
+            ("x", "y", "rows", "cols"),
+            (buf("x", rows, cols), buf("y", cols)),
+            SIZES,
+            Block((loop("c", cols, *body, kind=LoopKind.PARALLEL),)),
+        )
+    )
+
+
+def moments() -> Kernel:
+    """y[row] = sum of x plus sum of squares of x over the row: two loops that may be joined."""
+    rows, cols, row = var("rows"), var("cols"), var("row")
+    square = op(BinaryOp.MUL, ld("x", row, var("c_2")), ld("x", row, var("c_2")))
+    body = (
+        Alloc(buf("s", space=Space.REGISTER)),
+        Store("s", (), Const(0.0, F32), origin("S0", "row")),
+        loop("c", cols, Reduce("s", (), SUM, ld("x", row, var("c")), origin("S1", "row", "c"))),
+        Alloc(buf("q", space=Space.REGISTER)),
+        Store("q", (), Const(0.0, F32), origin("S2", "row")),
+        loop("c_2", cols, Reduce("q", (), SUM, square, origin("S3", "row", "c_2"))),
+        Store("y", (row,), op(BinaryOp.ADD, ld("s"), ld("q")), origin("S4", "row")),
+    )
+    return checked(
+        Kernel(
+            "moments",
+            ("x", "y", "rows", "cols"),
+            (buf("x", rows, cols), buf("y", rows)),
+            SIZES,
+            Block((loop("row", rows, *body, kind=LoopKind.PARALLEL),)),
+        )
+    )
+
+
+def triangle() -> Kernel:
+    """y[i, j] = x[i, j] for j <= i."""
+    n, i, j = var("n"), var("i"), var("j")
+    inner = loop("j", add(i, 1), Store("y", (i, j), ld("x", i, j), origin("S0", "i", "j")))
+    return checked(
+        Kernel(
+            "triangle",
+            ("x", "y", "n"),
+            (buf("x", n, n), buf("y", n, n)),
+            (Scalar("n", DType.I32, True),),
+            Block((loop("i", n, inner, kind=LoopKind.PARALLEL),)),
+        )
+    )
+
+
+def running() -> Kernel:
+    """y[row, c] = sum of x[row, 0..c]: a scan, whose order matters."""
+    rows, cols, row, c = var("rows"), var("cols"), var("row"), var("c")
+    body = (
+        Alloc(buf("s", space=Space.REGISTER)),
+        Store("s", (), Const(0.0, F32), origin("S0", "row")),
+        loop(
+            "c",
+            cols,
+            Reduce("s", (), SUM, ld("x", row, c), origin("S1", "row", "c")),
+            Store("y", (row, c), ld("s"), origin("S2", "row", "c")),
+        ),
+    )
+    return checked(
+        Kernel(
+            "running",
+            ("x", "y", "rows", "cols"),
+            (buf("x", rows, cols), buf("y", rows, cols)),
+            SIZES,
+            Block((loop("row", rows, *body, kind=LoopKind.PARALLEL),)),
+        )
+    )
+
+
+KERNELS: dict[str, Callable[[], Kernel]] = {
+    "vecadd": kernels_ir.vecadd,
+    "softmax": kernels_ir.softmax,
+    "transpose": kernels_ir.transpose,
+    "matmul": kernels_ir.matmul,
+    "stencil": kernels_ir.stencil,
+    "saxpy": kernels_ir.saxpy_in_place,
+    "column_sum": column_sum,
+    "moments": moments,
+    "triangle": triangle,
+    "running": running,
+}
+
+
+def applied(kernel: str, program: str) -> Applied:
+    """A program applied to a fixture kernel."""
+    return apply_program(KERNELS[kernel](), parse(program))
+
+
+def sizes_for(kernel: Kernel, *wanted: int) -> dict[str, int | float]:
+    """Values of all scalars near `wanted` (in turn) that the kernel's assumptions allow."""
+    ranges = ranges_at(kernel)
+    out: dict[str, int | float] = {}
+    for number, s in enumerate(kernel.scalars):
+        if not s.is_size:
+            out[s.name] = 1.5
+            continue
+        low, high = ranges.of(s.name)
+        divisor = ranges.divisors.get(s.name, 1)
+        near = wanted[number % len(wanted)]
+        value = max(divisor, -(-near // divisor) * divisor)
+        out[s.name] = value if low is None or high is None or low != high else low
+    return out
+
+
+def assert_same(before: Kernel, after: Kernel, *wanted: int, seed: int = 0) -> None:
+    """Both kernels give the same arrays on random inputs of sizes that `after` allows."""
+    scalars = sizes_for(after, *wanted)
+    rng = np.random.default_rng(seed)
+    arrays = {}
+    for b in before.buffers:
+        shape = tuple(_value(e, scalars) for e in b.extents)
+        arrays[b.name] = rng.standard_normal(shape)
+    want, got = run(before, arrays, scalars), run(after, arrays, scalars)
+    for name, array in want.items():
+        np.testing.assert_allclose(got[name], array, rtol=1e-9, atol=1e-12, err_msg=f"{name} at {scalars}")
+
+
+def _value(e: object, scalars: dict[str, int | float]) -> int:
+    from evolve.ir.affine import simplify
+    from evolve.ir.expr import index
+    from evolve.ir.visit import substitute
+
+    result = simplify(substitute(e, {n: index(int(v)) for n, v in scalars.items()}))  # type: ignore[arg-type]
+    assert isinstance(result, Const)
+    return int(result.value)

@@ -1,0 +1,94 @@
+"""The target programs: what the transforms must carry, by the fixture kernel that they start from."""
+
+from __future__ import annotations
+
+PROGRAMS: dict[str, str] = {}
+PROGRAMS["softmax"] = """
+specialize(cols == 8192)
+bind(row, grid.x)
+xr = stage(x, at=row, scope=register)
+kk, v = split([xr.1, c, c_2, c_3], 4)
+k2, t = split(kk, 256)
+block_reduce([c.o.i, c_2.o.i])
+bind([xr.1.o.i, c_3.o.i], thread.x)
+vectorize([xr.1.i, c_3.i], 4)
+unroll(k2)
+"""
+PROGRAMS["softmax_warp"] = """
+specialize(cols == 1024)
+split(row, 4)
+xr = stage(x, at=row.i, scope=register)
+bind(row.o, grid.x)
+bind(row.i, thread.y)
+kk, v = split([xr.1, c, c_2, c_3], 4)
+k2, t = split(kk, 32)
+warp_reduce([c.o.i, c_2.o.i])
+bind([xr.1.o.i, c_3.o.i], thread.x)
+vectorize([xr.1.i, c_3.i], 4)
+unroll(k2)
+"""
+PROGRAMS["transpose"] = """
+tile([i, j], [32, 32])
+bind(i.o, grid.y)
+bind(j.o, grid.x)
+t = stage(x, at=j.o, scope=shared)
+set_layout(t, pad=[0, 1])
+split([t.0, j.i], 8)
+bind([t.1, i.i], thread.x)
+bind([t.0.i, j.i.i], thread.y)
+unroll([t.0.o, j.i.o])
+"""
+PROGRAMS["transpose4"] = """
+specialize(rows % 64 == 0 and cols % 64 == 0)
+tile([i, j], [64, 64])
+bind(i.o, grid.y)
+bind(j.o, grid.x)
+t = stage(x, at=j.o, scope=shared)
+set_layout(t, pad=[0, 1])
+split([t.0, j.i], 16)
+split([t.1, i.i], 4)
+reorder([j.i.o, j.i.i, i.i.o, i.i.i])
+bind([t.1.o, i.i.o], thread.x)
+bind([t.0.i, j.i.i], thread.y)
+vectorize([t.1.i, i.i.i], 4)
+unroll([t.0.o, j.i.o])
+"""
+PROGRAMS["matmul"] = """
+specialize(M % 128 == 0 and N % 128 == 0 and K % 16 == 0)
+tile([i, j], [128, 128])
+bind(i.o, grid.y)
+bind(j.o, grid.x)
+tile([i.i, j.i], [8, 8])
+distribute([i.i.o, j.i.o, i.i.i, j.i.i])
+split(k, 16)
+reorder([k.o, i.i.o.1, j.i.o.1, k.i, i.i.i.1, j.i.i.1])
+a = stage(A, at=k.o, scope=shared)
+b = stage(B, at=k.o, scope=shared)
+split(a.0, 16)
+split(b.1, 4)
+split(b.1.o, 16)
+bind([a.0.i, b.0, i.i.o.0, i.i.o.1, i.i.o.2], thread.y)
+bind([a.1, b.1.o.i, j.i.o.0, j.i.o.1, j.i.o.2], thread.x)
+ra = stage(a, at=k.i, scope=register)
+rb = stage(b, at=k.i, scope=register)
+vectorize([b.1.i, j.i.i.2], 4)
+unroll([a.0.o, b.1.o.o, k.i, i.i.i.0, j.i.i.0, i.i.i.1, j.i.i.1, i.i.i.2, j.i.i.2.o, ra.0, rb.1])
+launch_bounds(256, 2)
+"""
+PROGRAMS["vecadd"] = """
+split(i, 1024)
+split(i.i, 4)
+bind(i.o, grid.x)
+bind(i.i.o, thread.x)
+specialize(n % 4 == 0)
+vectorize(i.i.i, 4)
+"""
+
+KERNEL_OF = {
+    "softmax": "softmax",
+    "softmax_warp": "softmax",
+    "transpose": "transpose",
+    "transpose4": "transpose",
+    "matmul": "matmul",
+    "vecadd": "vecadd",
+}
