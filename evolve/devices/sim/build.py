@@ -20,16 +20,24 @@ from evolve.toolchain.host_cxx import HostCompiler, find_host_compiler
 NATIVE = Path(__file__).parent / "native"
 _COMPILE_TIMEOUT_S = 180.0
 
-_COMMON = (
-    "-std=gnu++17 -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -fno-threadsafe-statics "
-    "-fno-stack-protector -fno-asynchronous-unwind-tables -w"
-).split()
+_COMMON = [
+    "-std=gnu++17",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fno-threadsafe-statics",
+    "-fno-stack-protector",
+    "-fno-asynchronous-unwind-tables",
+    "-w",
+]
 # The fidelity of the access trace depends on these (DESIGN section 6): gcc's scalar replacement would
 # split vector accesses, clang leaves wide ones unhooked above -O0 and would merge a read into a write.
 _INSTRUMENTED = {
     "gcc": "-O1 -fno-tree-sra -fwrapv -fno-strict-aliasing -ffp-contract=off -ftrivial-auto-var-init=pattern "
     "-fsanitize=thread --param=tsan-instrument-func-entry-exit=0 -g1",
-    "clang": "-O0 -mllvm -tsan-instrument-read-before-write=1 -mllvm -tsan-instrument-func-entry-exit=0 -fwrapv "
+    "clang": "-O0 -mllvm -tsan-instrument-read-before-write=1 "
+    "-mllvm -tsan-instrument-func-entry-exit=0 -fwrapv "
     "-fno-strict-aliasing -ffp-contract=off -ftrivial-auto-var-init=pattern -fsanitize=thread -g1",
 }
 _PLAIN = {"gcc": "-O2 -ffp-contract=off -g1", "clang": "-O2 -ffp-contract=off -g1"}
@@ -85,9 +93,9 @@ def compile_host(
     Parameter types come from the text itself; a launch converts its scalars to them. `name` is what the
     text is called in messages. With `instrumented=False` the code runs at full speed without any check
     (`run_plain`). `verify` first makes sure that the compiler passes the conformance file (once for each
-    compiler and cache). Raises EvolveError: `sim.conformance` when it does not, `sim.compile` (the compiler's first error, with its line), the codes
-    of `source.prepare`, `sim.symbol` when the text calls something outside the device library,
-    `no-host-compiler` and `bad-cxx` when there is no compiler.
+    compiler and cache). Raises EvolveError: `sim.conformance` when it does not, `sim.compile` (the
+    compiler's first error, with its line), the codes of `source.prepare`, `sim.symbol` when the text calls
+    something outside the device library, `no-host-compiler` and `bad-cxx` when there is no compiler.
     """
     cxx = compiler or find_host_compiler()
     names = tuple(entries)

@@ -9,7 +9,7 @@ import sys
 
 
 def main(argv: list[str]) -> int:
-    """Load the program and hand it the job; the exit status is 0 when the job's status field says the rest."""
+    """Load the program and hand it the job. On exit status 0 the job's status field says the rest."""
     program, fd, size, address_space, cpu_s = argv[0], int(argv[1]), int(argv[2]), int(argv[3]), int(argv[4])
     for what, limit in (
         (resource.RLIMIT_AS, address_space),

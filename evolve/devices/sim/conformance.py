@@ -15,7 +15,7 @@ from evolve.codegen.launch import BufferArg, ConcreteLaunch, ScalarArg
 from evolve.devices.sim import job as wire
 from evolve.devices.sim.build import NATIVE, HostProgram, compile_host, default_cache_dir, identity
 from evolve.devices.sim.elf import LineTable
-from evolve.devices.sim.execute import job_launches
+from evolve.devices.sim.execute import job_launches, raw_bytes
 from evolve.devices.sim.findings import SKIPPED_FILES
 from evolve.devices.sim.process import run_job
 from evolve.ir.errors import EvolveError
@@ -26,7 +26,8 @@ Access = tuple[int | None, str, str, int, int]
 
 _THREADS = 4
 _ARRAYS = {
-    "x": ("float32", 64), "y": ("float32", 128), "d": ("float64", 4), "bytes": ("uint8", 4), "halves": ("int16", 4),
+    "x": ("float32", 64), "y": ("float32", 128), "d": ("float64", 4), "bytes": ("uint8", 4),
+    "halves": ("int16", 4),
     "counts": ("int32", 1), "t3": ("float32", 12),
 }  # fmt: skip
 
@@ -66,17 +67,18 @@ def record(program: HostProgram) -> dict[int, list[Access]]:
     """The accesses that `program`, built from the conformance file, really reports, for each thread."""
     arrays = {n: np.ones(count, dtype) for n, (dtype, count) in _ARRAYS.items()}
     names = list(arrays)
-    buffers = [
-        wire.JobBuffer(a.nbytes, a.itemsize, False, False, memoryview(a.view(np.uint8))) for a in arrays.values()
-    ]
-    args = (*(BufferArg(n) for n in names), ScalarArg("n", "i32", _THREADS))
-    launch = ConcreteLaunch("conformance", args, (1, 1, 1), (_THREADS, 1, 1))
+    buffers = [wire.JobBuffer(a.nbytes, a.itemsize, False, False, raw_bytes(a)) for a in arrays.values()]
+    args: list[BufferArg | ScalarArg] = [BufferArg(n) for n in names]
+    args.append(ScalarArg("n", "i32", _THREADS))
+    launch = ConcreteLaunch("conformance", tuple(args), (1, 1, 1), (_THREADS, 1, 1))
     made = job_launches(program, [launch], {n: i for i, n in enumerate(names)})
     spec = wire.JobSpec(wire.RECORD, 0, buffers, made, [(0, 0, 0)], 2**62, 5_000_000, 1 << 17, 4)
     with wire.Job(spec) as job:
         ended = run_job(program, job, time_limit_s=5.0, memory_limit_bytes=1 << 30)
         if job.header()["status"] != wire.FINISHED:
-            raise EvolveError("sim.conformance", f"the conformance kernel did not finish: {ended.stderr.strip()[-300:]}")
+            raise EvolveError(
+                "sim.conformance", f"the conformance kernel did not finish: {ended.stderr.strip()[-300:]}"
+            )
         shared = {d.id: d.name for d in program.shared}
         places = [(job.arena_offsets[i], arrays[n].nbytes, n) for i, n in enumerate(names)]
         places += [(at, size, shared.get(ident, "?")) for ident, size, at in job.shared_arrays()]
@@ -125,6 +127,7 @@ def require(compiler: HostCompiler | None = None, cache_dir: Path | None = None)
     if found is not None:
         raise EvolveError(
             "sim.conformance",
-            f"{' '.join(cxx.command)} ({cxx.kind} {cxx.version}) does not show memory accesses as written: {found}",
+            f"{' '.join(cxx.command)} ({cxx.kind} {cxx.version}) does not show memory accesses as written: "
+            f"{found}",
             hint="use g++ 12 or newer, clang++ 14 or newer, or pip install ziglang and unset CXX",
         )

@@ -26,9 +26,7 @@ def sections(data: bytes) -> list[Section]:
     entsize, count, strndx = struct.unpack_from("<HHH", data, 58)
     raw = [struct.unpack_from("<IIQQQQIIQQ", data, shoff + i * entsize) for i in range(count)]
     names = raw[strndx][4]
-    return [
-        Section(_cstring(data, names + r[0]), r[1], r[4], r[5], r[6]) for r in raw
-    ]
+    return [Section(_cstring(data, names + r[0]), r[1], r[4], r[5], r[6]) for r in raw]
 
 
 def _cstring(data: bytes, at: int) -> str:

@@ -67,8 +67,8 @@ def execute(
     writable: AbstractSet[str],
     options: ExecOptions | None = None,
 ) -> Execution:
-    """Run `launches` in order on `arrays` (never changed), each block's threads as fibers, under race, bounds,
-    initialisation, alignment and barrier checks.
+    """Run `launches` in order on `arrays` (never changed), each block's threads as fibers, under race,
+    bounds, initialisation, alignment and barrier checks.
 
     Returns findings for what the device code does wrong. Raises EvolveError `sim.launch` when a launch does
     not fit its kernel (arguments, unknown names, more than 1024 threads), `sim.memory` when the arrays do not
@@ -96,7 +96,9 @@ def check_launches(program: HostProgram, launches: Sequence[ConcreteLaunch], nam
         if ln.kernel not in program.entries:
             raise EvolveError("sim.launch", f"the program has no kernel {ln.kernel!r}")
         if min(*ln.grid, *ln.block) < 1 or ln.block[0] * ln.block[1] * ln.block[2] > 1024:
-            raise EvolveError("sim.launch", f"{ln.kernel}: grid {ln.grid}, block {ln.block} cannot be launched")
+            raise EvolveError(
+                "sim.launch", f"{ln.kernel}: grid {ln.grid}, block {ln.block} cannot be launched"
+            )
         for a in ln.args:
             if isinstance(a, BufferArg) and a.name not in names:
                 raise EvolveError("sim.launch", f"{ln.kernel}: no array is called {a.name!r}")
@@ -109,11 +111,10 @@ def job_launches(
     out = []
     for ln in launches:
         args = [
-            wire.scalar(a.dtype, a.value) if isinstance(a, ScalarArg) else (0, numbers[a.name]) for a in ln.args
+            wire.scalar(a.dtype, a.value) if isinstance(a, ScalarArg) else (0, numbers[a.name])
+            for a in ln.args
         ]
-        out.append(
-            wire.JobLaunch(program.entries.index(ln.kernel), ln.grid, ln.block, ln.shared_bytes, args)
-        )
+        out.append(wire.JobLaunch(program.entries.index(ln.kernel), ln.grid, ln.block, ln.shared_bytes, args))
     return out
 
 
@@ -126,7 +127,8 @@ def refuse_status(status: int, ended: Ended, launches: Sequence[ConcreteLaunch])
         raise EvolveError("sim.memory", f"{kernel}: host execution needs more memory than it may use")
     if status == wire.LIMIT:
         raise EvolveError(
-            "sim.limit", f"{kernel}: beyond what host execution can follow (shared memory, barriers or blocks)"
+            "sim.limit",
+            f"{kernel}: beyond what host execution can follow (shared memory, barriers or blocks)",
         )
     if status == 0:
         raise EvolveError("sim.load", f"{kernel}: the program did not start: {ended.stderr.strip()[-300:]}")
@@ -137,9 +139,17 @@ def lost(status: int, ended: Ended, kernel: str) -> tuple[Finding, ...]:
     if status in (wire.FINISHED, wire.STOPPED):
         return ()
     if ended.killed == "time" or ended.returncode in (-24, -9):
-        return (Finding("timeout", kernel, None, None, None, (), f"{kernel}: still running at the time limit"),)
+        return (
+            Finding("timeout", kernel, None, None, None, (), f"{kernel}: still running at the time limit"),
+        )
     text = f"{kernel}: the process ended with status {ended.returncode}"
     return (Finding("crash", kernel, None, None, None, (), text),)
+
+
+def raw_bytes(array: Array) -> memoryview:
+    """The bytes of a contiguous array, without a copy."""
+    flat: Any = array.reshape(-1).view(np.uint8)
+    return memoryview(flat)
 
 
 def poison_byte(dtype: np.dtype[Any]) -> int:
@@ -163,7 +173,7 @@ def _run(
         buffers.append(
             wire.JobBuffer(
                 a.nbytes, a.itemsize, name not in writable, poisoned,
-                None if poisoned else memoryview(a.reshape(-1).view(np.uint8)), 0, poison_byte(a.dtype),
+                None if poisoned else raw_bytes(a), 0, poison_byte(a.dtype),
             )
         )  # fmt: skip
     spec = wire.JobSpec(
@@ -181,7 +191,8 @@ def _run(
             return None
         refuse_status(header["status"], ended, launches)
         places = [
-            BufferName(n, job.arena_offsets[i], arrays[n].nbytes, arrays[n].itemsize) for i, n in enumerate(names)
+            BufferName(n, job.arena_offsets[i], arrays[n].nbytes, arrays[n].itemsize)
+            for i, n in enumerate(names)
         ]
         findings = collect(job, program, launches, places) + lost(header["status"], ended, launches[0].kernel)
         outputs: dict[str, Array] = {}

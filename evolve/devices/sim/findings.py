@@ -15,7 +15,8 @@ FindingKind = Literal[
     "race", "out-of-bounds", "uninitialised", "misaligned", "divergent-barrier", "shuffle", "timeout", "crash"
 ]
 _KINDS: tuple[FindingKind, ...] = (
-    "race", "out-of-bounds", "uninitialised", "misaligned", "divergent-barrier", "shuffle", "timeout", "crash",
+    "race", "out-of-bounds", "uninitialised", "misaligned", "divergent-barrier", "shuffle", "timeout",
+    "crash",
 )  # fmt: skip
 SKIPPED_FILES = (".h", "unit.cpp", "launchers")
 """Files of ours: code inlined from them belongs to the line that calls it."""
@@ -60,7 +61,8 @@ def collect(
     names = {d.id: d.name for d in program.shared}
     shared = [BufferName(names.get(i, "shared"), at, size, 1) for i, size, at in job.shared_arrays()]
     return tuple(
-        _word(record, hints, launches[record["launch"]], [*buffers, *shared], lines) for record, hints in records
+        _word(record, hints, launches[record["launch"]], [*buffers, *shared], lines)
+        for record, hints in records
     )
 
 
@@ -110,14 +112,14 @@ def _word(
     verb = "writes" if r["write"] else "reads"
     buffer: str | None = None
     index: int | None = None
+    held: BufferName | None = None
     place = ""
     if kind in ("race", "out-of-bounds", "uninitialised", "misaligned") and r["extra"] != 2:
-        found = _locate(r["offset"], buffers)
-        if found is not None:
-            buffer = found.name
-            index = (r["offset"] - found.begin) // found.elem
-            unit = "byte " if found.elem == 1 else ""
-            place = f"{buffer}[{unit}{index}]"
+        held = _locate(r["offset"], buffers)
+        if held is not None:
+            buffer = held.name
+            index = (r["offset"] - held.begin) // held.elem
+            place = f"{buffer}[{'byte ' if held.elem == 1 else ''}{index}]"
     threads: tuple[Thread, Thread] | tuple[Thread] = (a,)
     extra = r["extra"]
     if kind == "race":
@@ -133,8 +135,8 @@ def _word(
         elif extra == 1:
             text = f"{_says(a)} writes {place}, which is read-only"
         else:
-            held = found.nbytes // found.elem if found is not None else 0
-            text = f"{_says(a)} {verb} {place}, outside its {held} elements"
+            count = held.nbytes // held.elem if held is not None else 0
+            text = f"{_says(a)} {verb} {place}, outside its {count} elements"
     elif kind == "uninitialised":
         text = f"{_says(a)} reads {place}, which nothing wrote"
     elif kind == "misaligned":
@@ -147,7 +149,9 @@ def _word(
         threads = (a, b)
         text = _shuffle(extra, a, b, other_line)
     elif kind == "timeout":
-        text = f"{_says(a)} is still running" + (" after too many accesses" if extra else " at the time limit")
+        text = f"{_says(a)} is still running" + (
+            " after too many accesses" if extra else " at the time limit"
+        )
     else:
         text = f"{_says(a)} " + _crash(extra)
     return Finding(kind, launch.kernel, line, buffer, index, threads, f"{where}: {text}", other_line or None)
@@ -166,5 +170,6 @@ def _shuffle(extra: int, a: Thread, b: Thread, other_line: int | None) -> str:
 
 def _crash(extra: int) -> str:
     names = {4: "ran an illegal instruction", 6: "aborted", 7: "made a bus error", 8: "divided by zero",
-             11: "touched unmapped memory", 1000: "called __trap()", 2000: "overflowed its stack"}  # fmt: skip
+             11: "touched unmapped memory", 1000: "called __trap()",
+             2000: "overflowed its stack"}  # fmt: skip
     return names.get(extra, f"died of signal {extra}")

@@ -24,20 +24,28 @@ SECTOR_BYTES: Final = 20
 CHECK, TRACE, PLAIN, RECORD = range(4)
 STARTED, FINISHED, STOPPED, NEED_BYTES, BAD_CALL, NO_MEMORY, LIMIT = range(1, 8)
 
-_HEADER: Final = (
-    "magic mode grain n_buffers n_launches n_orders n_sampled off_buffers off_launches off_orders off_sampled "
-    "off_findings max_findings off_sites max_sites off_stats off_shared max_shared off_records max_records quantum time_us stack_bytes "
-    "arena_bytes shared_span status n_findings n_sites text_base runs_done accesses n_shared n_records"
-).split()
-_FINDING: Final = (
-    "kind launch order pc other_pc offset size write block_a thread_a block_b thread_b line other_line extra n_hints"
-).split()
-_SITE: Final = "pc launch space write size requests lanes sectors wavefronts ideal bytes".split()
-_STATS: Final = (
+
+def _fields(text: str) -> list[str]:
+    return text.split()
+
+
+_HEADER: Final = _fields(
+    "magic mode grain n_buffers n_launches n_orders n_sampled off_buffers off_launches off_orders "
+    "off_sampled off_findings max_findings off_sites max_sites off_stats off_shared max_shared "
+    "off_records max_records "
+    "quantum time_us stack_bytes arena_bytes shared_span status n_findings n_sites text_base runs_done "
+    "accesses n_shared n_records"
+)
+_FINDING: Final = _fields(
+    "kind launch order pc other_pc offset size write block_a thread_a block_b thread_b line other_line extra "
+    "n_hints"
+)
+_SITE: Final = _fields("pc launch space write size requests lanes sectors wavefronts ideal bytes")
+_STATS: Final = _fields(
     "blocks warps barriers shuffles syncwarps atomics requests_load requests_store block_sectors_read "
     "block_sectors_written block_bytes_read block_bytes_written set_sectors_read set_sectors_written "
     "shared_bytes pad"
-).split()
+)
 
 
 @dataclass
@@ -233,7 +241,8 @@ class Job:
         return [struct.unpack_from("<3Q", self._map, self._off_shared + 24 * i) for i in range(n)]
 
     def records(self) -> list[tuple[int, int, int, int, int, int]]:
-        """Every access in order (record mode): block, thread, pc, arena offset, size, 0 read 1 write 2 atomic."""
+        """Every access in order (record mode): block, thread, pc, arena offset, size, kind (0 read, 1 write,
+        2 atomic)."""
         n = min(self.header()["n_records"], MAX_RECORDS)
         return [struct.unpack_from("<6Q", self._map, self._off_records + 48 * i) for i in range(n)]
 

@@ -12,15 +12,22 @@ from dataclasses import dataclass
 from evolve.ir.errors import EvolveError
 
 _IDENT = re.compile(r"[A-Za-z_]\w*")
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]*)[>"]', re.M)
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[^\n]*", re.M)  # on masked text
 _SHARED = re.compile(r"\b__shared__\b")
 _KNOWN_HEADERS = frozenset(
-    "cuda_runtime.h cuda.h cuda_runtime_api.h device_launch_parameters.h math_constants.h vector_types.h "
-    "math.h cmath float.h cfloat limits limits.h climits stdint.h cstdint stddef.h cstddef stdio.h cstdio "
-    "stdlib.h cstdlib assert.h cassert string.h cstring iostream vector algorithm chrono random string "
-    "time.h ctime memory utility functional numeric iomanip sstream fstream".split()
+    word
+    for line in (
+        "cuda_runtime.h cuda.h cuda_runtime_api.h device_launch_parameters.h math_constants.h vector_types.h",
+        "math.h cmath float.h cfloat limits limits.h climits stdint.h cstdint",
+        "stddef.h cstddef stdio.h",
+        "cstdio stdlib.h cstdlib assert.h cassert string.h cstring iostream vector algorithm chrono random string",
+        "time.h ctime memory utility functional numeric iomanip sstream fstream",
+    )
+    for word in line.split()
 )
-_KEPT_STARTS = frozenset("struct class union enum typedef using template constexpr static_assert namespace".split())
+_KEPT_STARTS = frozenset(
+    ("struct", "class", "union", "enum", "typedef", "using", "template", "constexpr", "static_assert")
+)
 
 
 @dataclass(frozen=True)
@@ -86,15 +93,21 @@ def _blank(chars: list[str], a: int, b: int) -> None:
 
 
 def _refuse(text: str, masked: str) -> None:
-    for m in _INCLUDE.finditer(text):
-        if masked[m.start() : m.end()].strip() and m.group(1).split("/")[-1] not in _KNOWN_HEADERS:
+    for m in _INCLUDE.finditer(masked):
+        named = re.search(r'[<"]([^>"\n]*)[>"]', text[m.start() : m.end()])
+        name = named.group(1) if named else text[m.start() : m.end()].strip()
+        if name.split("/")[-1] not in _KNOWN_HEADERS:
             raise EvolveError(
-                "sim.include", f"host execution has no header {m.group(1)!r}", line=_line(text, m.start()),
+                "sim.include",
+                f"host execution has no header {name!r}",
+                line=_line(text, m.start()),
                 hint="device code may use the CUDA built-ins and the C math functions",
             )
     m2 = re.search(r"\b(asm|__asm__|__asm)\b", masked)
     if m2:
-        raise EvolveError("sim.asm", "host execution cannot run inline assembly", line=_line(text, m2.start()))
+        raise EvolveError(
+            "sim.asm", "host execution cannot run inline assembly", line=_line(text, m2.start())
+        )
 
 
 def _match(masked: str, at: int, opening: str, closing: str) -> int:
@@ -151,8 +164,10 @@ def _drop_host_items(chars: list[str], scan: str, begin: int, end: int) -> None:
             i = min(i + 1, end)
         device = words & {"__global__", "__device__", "__constant__", "__shared__", "__managed__"}
         first = _IDENT.match(head)
-        kept = first is not None and first.group() in _KEPT_STARTS and not (
-            first.group() == "template" and function
+        kept = (
+            first is not None
+            and first.group() in _KEPT_STARTS
+            and not (first.group() == "template" and function)
         )
         plain = not paren and (words & {"const", "constexpr"})
         if not device and not (kept or "constexpr" in words or plain):
@@ -201,7 +216,9 @@ def _place_shared(text: str, masked: str) -> tuple[str, tuple[SharedDecl, ...]]:
             names = list(_IDENT.finditer(head))
             if not names or "=" in head:
                 raise EvolveError(
-                    "sim.shared", "host execution cannot read this __shared__ declaration", line=line,
+                    "sim.shared",
+                    "host execution cannot read this __shared__ declaration",
+                    line=line,
                     hint="write `__shared__ type name[extent];`",
                 )
             name = names[-1]
@@ -211,9 +228,7 @@ def _place_shared(text: str, masked: str) -> tuple[str, tuple[SharedDecl, ...]]:
             word = name.group()
             if "extern" in words:
                 decls.append(SharedDecl(0, word, line))
-                pieces.append(
-                    f"static {volatile}{base}* const {word} = ({volatile}{base}*)EV_DYNAMIC_SHARED"
-                )
+                pieces.append(f"static {volatile}{base}* const {word} = ({volatile}{base}*)EV_DYNAMIC_SHARED")
             else:
                 ident = len(decls) + 1
                 decls.append(SharedDecl(ident, word, line))
@@ -238,7 +253,7 @@ def prepare(text: str, entries: Iterable[str]) -> HostSource:
     masked = mask(text)
     _refuse(text, masked)
     chars = list(text)
-    for m in _INCLUDE.finditer(text):
+    for m in _INCLUDE.finditer(masked):
         _blank(chars, m.start(), m.end())
     for m in re.finditer(r"^[ \t]*#[ \t]*line\b[^\n]*", masked, re.M):
         _blank(chars, m.start(), m.end())

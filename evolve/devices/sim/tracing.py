@@ -146,7 +146,9 @@ def trace(
         dtype = np.dtype(b.dtype)
         fill = {"f4": 1, "f8": 2}.get(dtype.str[1:], 3 if dtype.kind in "iub" else 0)
         raw.append(
-            wire.JobBuffer(b.elements * dtype.itemsize, dtype.itemsize, False, False, None, fill, i + 1, b.lo, b.hi)
+            wire.JobBuffer(
+                b.elements * dtype.itemsize, dtype.itemsize, False, False, None, fill, i + 1, b.lo, b.hi
+            )
         )
     made = job_launches(program, launches, {n: i for i, n in enumerate(names)})
     for i, (ln, m) in enumerate(zip(launches, made, strict=True)):
@@ -161,7 +163,9 @@ def trace(
         ended = run_job(program, job, time_limit_s=time_limit_s, memory_limit_bytes=memory_limit_mb << 20)
         status = job.header()["status"]
         refuse_status(status, ended, launches)
-        places = [BufferName(n, job.arena_offsets[i], raw[i].nbytes, raw[i].elem) for i, n in enumerate(names)]
+        places = [
+            BufferName(n, job.arena_offsets[i], raw[i].nbytes, raw[i].elem) for i, n in enumerate(names)
+        ]
         findings: tuple[Finding, ...] = collect(job, program, launches, places)
         findings += lost(status, ended, launches[0].kernel)
         if findings:
@@ -169,11 +173,14 @@ def trace(
         lines = LineTable(program.path.read_bytes())
         sites, stats = job.sites(), job.stats()
         return tuple(
-            _stats(ln, stats[i], [s for s in sites if s["launch"] == i], lines) for i, ln in enumerate(launches)
+            _stats(ln, stats[i], [s for s in sites if s["launch"] == i], lines)
+            for i, ln in enumerate(launches)
         )
 
 
-def _stats(launch: ConcreteLaunch, s: dict[str, int], sites: list[dict[str, int]], lines: LineTable) -> TraceStats:
+def _stats(
+    launch: ConcreteLaunch, s: dict[str, int], sites: list[dict[str, int]], lines: LineTable
+) -> TraceStats:
     n = max(s["blocks"], 1)
 
     def total(space: int, write: int, field: str) -> float:
@@ -184,7 +191,8 @@ def _stats(launch: ConcreteLaunch, s: dict[str, int], sites: list[dict[str, int]
         found = lines.lookup(x["pc"] - 1, SKIPPED_FILES)
         traffic.append(
             SiteTraffic(
-                found[1] if found else None, "shared" if x["space"] else "global", bool(x["write"]), x["size"],
+                found[1] if found else None, "shared" if x["space"] else "global", bool(x["write"]),
+                x["size"],
                 x["requests"], x["lanes"], x["bytes"], x["sectors"], x["wavefronts"],
                 x["ideal"],
             )

@@ -30,7 +30,9 @@ def test_the_comments_in_the_file_agree_with_the_expectation() -> None:
 def test_flags_that_split_vectors_are_refused(
     tmp_path: Path, compiler: HostCompiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bad = {k: v.replace("-O1 -fno-tree-sra", "-O2").replace("-O0", "-O2") for k, v in build._INSTRUMENTED.items()}
+    bad = {
+        k: v.replace("-O1 -fno-tree-sra", "-O2").replace("-O0", "-O2") for k, v in build._INSTRUMENTED.items()
+    }
     monkeypatch.setattr(build, "_INSTRUMENTED", bad)
     found = difference(compiler, tmp_path)
     if found is None:

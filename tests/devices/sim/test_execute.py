@@ -32,7 +32,9 @@ def run(
 
 def kernel(body: str) -> str:
     """Line 1 is the head, so that body lines count from 2."""
-    return f'extern "C" __global__ void k(const float* x, float* y, int n) {{ int t = threadIdx.x;\n{body}\n}}\n'
+    return (
+        f'extern "C" __global__ void k(const float* x, float* y, int n) {{ int t = threadIdx.x;\n{body}\n}}\n'
+    )
 
 
 @pytest.mark.parametrize("orders", [ALL])
@@ -90,9 +92,7 @@ def test_read_of_what_another_block_writes(cache: Path, compiler: HostCompiler) 
 
 
 def test_write_after_many_blocks_read(cache: Path, compiler: HostCompiler) -> None:
-    text = kernel(
-        "if (blockIdx.x < 3) y[1 + blockIdx.x * 64 + t] = y[0]; else if (t == 5) y[0] = 1;"
-    )
+    text = kernel("if (blockIdx.x < 3) y[1 + blockIdx.x * 64 + t] = y[0]; else if (t == 5) y[0] = 1;")
     program = compile_host(text, ["k"], cache, compiler=compiler)
     y = np.zeros(256, np.float32)
     args = (BufferArg("x"), BufferArg("y"), ScalarArg("n", "i32", 0))
@@ -118,7 +118,11 @@ def test_launches_are_ordered(cache: Path, compiler: HostCompiler) -> None:
 
 @pytest.mark.parametrize(
     ("body", "index", "word"),
-    [("y[t] = x[t + 1];", 64, "reads"), ("y[t - 1] = x[t];", -1, "writes"), ("y[t + 4000] = x[t];", 4000, "writes")],
+    [
+        ("y[t] = x[t + 1];", 64, "reads"),
+        ("y[t - 1] = x[t];", -1, "writes"),
+        ("y[t + 4000] = x[t];", 4000, "writes"),
+    ],
 )
 def test_out_of_bounds(cache: Path, compiler: HostCompiler, body: str, index: int, word: str) -> None:
     done = run(cache, compiler, kernel(body))
@@ -131,14 +135,22 @@ def test_out_of_bounds(cache: Path, compiler: HostCompiler, body: str, index: in
 
 
 def test_shared_out_of_bounds_and_wild_pointer(cache: Path, compiler: HostCompiler) -> None:
-    done = run(cache, compiler, kernel("__shared__ float s[64];\n__shared__ float r[64]; r[t] = 0;\ns[t + 1] = x[t]; y[t] = r[t];"))
+    done = run(
+        cache,
+        compiler,
+        kernel("__shared__ float s[64];\n__shared__ float r[64]; r[t] = 0;\ns[t + 1] = x[t]; y[t] = r[t];"),
+    )
     assert [(f.kind, f.line, f.buffer, f.index) for f in done.findings] == [("out-of-bounds", 4, "s", 256)]
     wild = run(cache, compiler, kernel("y[t] = x[t] + *(const float*)((size_t)n * 1000000007ull);"))
     assert [(f.kind, f.line) for f in wild.findings] == [("out-of-bounds", 2)]
 
 
 def test_uninitialised_shared_and_output_reads(cache: Path, compiler: HostCompiler) -> None:
-    done = run(cache, compiler, kernel("__shared__ float s[64];\nif (t != 7) s[t] = x[t];\n__syncthreads();\ny[t] = s[t];"))
+    done = run(
+        cache,
+        compiler,
+        kernel("__shared__ float s[64];\nif (t != 7) s[t] = x[t];\n__syncthreads();\ny[t] = s[t];"),
+    )
     assert [(f.kind, f.line, f.buffer, f.index) for f in done.findings] == [("uninitialised", 5, "s", 28)]
     assert done.findings[0].threads[0][1] == (7, 0, 0)
     plus = run(cache, compiler, kernel("y[t] += x[t];"))
@@ -147,7 +159,12 @@ def test_uninitialised_shared_and_output_reads(cache: Path, compiler: HostCompil
 
 
 def test_shared_memory_is_fresh_in_every_block(cache: Path, compiler: HostCompiler) -> None:
-    body = "__shared__ float s[64];\nif (blockIdx.x == 0) s[t] = x[t];\n__syncthreads();\nif (blockIdx.x) y[t] = s[t];"
+    body = (
+        "__shared__ float s[64];\n"
+        "if (blockIdx.x == 0) s[t] = x[t];\n"
+        "__syncthreads();\n"
+        "if (blockIdx.x) y[t] = s[t];"
+    )
     done = run(cache, compiler, kernel(body), grid=2)
     assert {f.kind for f in done.findings} == {"uninitialised"}
 
@@ -178,15 +195,31 @@ def test_divergent_barriers(cache: Path, compiler: HostCompiler) -> None:
 def test_shuffles(cache: Path, compiler: HostCompiler) -> None:
     good = run(
         cache, compiler,
-        kernel("float v = x[t];\nfor (int o = 16; o; o >>= 1) v += __shfl_xor_sync(0xffffffffu, v, o);\ny[t] = v;"),
+        kernel(
+"float v = x[t];\n"
+"for (int o = 16; o; o >>= 1) v += __shfl_xor_sync(0xffffffffu, v, o);\n"
+"y[t] = v;"
+),
     )  # fmt: skip
     assert good.ok
     assert good.outputs["y"][0] == np.arange(1, 33).sum()
     assert good.outputs["y"][63] == np.arange(33, 65).sum()
-    half = run(cache, compiler, kernel("float v = x[t];\nif (t % 32 < 16)\nv = __shfl_down_sync(0xffffffffu, v, 1);\n__syncthreads();\ny[t] = v;"))
+    half = run(
+        cache,
+        compiler,
+        kernel(
+            "float v = x[t];\n"
+            "if (t % 32 < 16)\n"
+            "v = __shfl_down_sync(0xffffffffu, v, 1);\n"
+            "__syncthreads();\n"
+            "y[t] = v;"
+        ),
+    )
     assert [(f.kind, f.line, f.other_line) for f in half.findings] == [("shuffle", 4, 5)]
     assert half.findings[0].threads[1][1][0] % 32 >= 16
-    gone = run(cache, compiler, kernel("if (t % 32 == 31) return;\ny[t] = __shfl_down_sync(0xffffffffu, x[t], 1);"))
+    gone = run(
+        cache, compiler, kernel("if (t % 32 == 31) return;\ny[t] = __shfl_down_sync(0xffffffffu, x[t], 1);")
+    )
     assert [(f.kind, f.line) for f in gone.findings] == [("shuffle", 3)]
     assert [t[1][0] for t in gone.findings[0].threads] == [30, 31]
     own = run(cache, compiler, kernel("y[t] = __shfl_sync(0xffffu, x[t], 0);"))
@@ -196,10 +229,12 @@ def test_shuffles(cache: Path, compiler: HostCompiler) -> None:
 
 def test_shuffle_widths_and_collectives(cache: Path, compiler: HostCompiler) -> None:
     body = (
-        "float a = __shfl_down_sync(~0u, x[t], 3, 8), b = __shfl_up_sync(~0u, x[t], 2, 16), c = __shfl_sync(~0u, x[t], 5, 8);\n"
+        "float a = __shfl_down_sync(~0u, x[t], 3, 8), b = __shfl_up_sync(~0u, x[t], 2, 16);\n"
+        "float c = __shfl_sync(~0u, x[t], 5, 8);\n"
         "unsigned m = __ballot_sync(~0u, t & 1);\n"
         "int s = __reduce_add_sync(~0u, t);\n"
-        "y[t] = a; y[64 + t] = b; y[128 + t] = c; y[192 + t] = m; y[256 + t] = s; y[320 + t] = __syncthreads_count(t < 10);"
+        "y[t] = a; y[64 + t] = b; y[128 + t] = c; y[192 + t] = m; y[256 + t] = s;\n"
+        "y[320 + t] = __syncthreads_count(t < 10);"
     )
     done = run(cache, compiler, kernel(body), n_out=384)
     assert done.ok
@@ -218,7 +253,11 @@ def test_syncwarp_orders_lanes_of_its_mask_only(cache: Path, compiler: HostCompi
 
     def kinds(sync: str, xor: int) -> set[str]:
         text = kernel(body.replace("SYNC", sync).replace("XOR", str(xor)))
-        return {f.kind for order in ALL for f in run(cache, compiler, text, options=ExecOptions(orders=(order,))).findings}
+        return {
+            f.kind
+            for order in ALL
+            for f in run(cache, compiler, text, options=ExecOptions(orders=(order,))).findings
+        }
 
     assert kinds("__syncwarp()", 1) == set()
     assert kinds("__syncwarp()", 32) >= {"race"}
@@ -232,15 +271,25 @@ def test_atomics_do_not_race_among_themselves(cache: Path, compiler: HostCompile
     done = run(cache, compiler, text, grid=4, options=ExecOptions(inout=frozenset({"y"}), orders=ALL))
     assert done.findings == ()
     assert done.outputs["y"][0] == 4 * np.arange(1, 65).sum()
-    mixed = run(cache, compiler, kernel("atomicAdd(&y[0], x[t]);\nif (t == 9) y[0] = 0;"), options=ExecOptions(inout=frozenset({"y"})))
+    mixed = run(
+        cache,
+        compiler,
+        kernel("atomicAdd(&y[0], x[t]);\nif (t == 9) y[0] = 0;"),
+        options=ExecOptions(inout=frozenset({"y"})),
+    )
     assert {f.kind for f in mixed.findings} == {"race"}
 
 
 @pytest.mark.parametrize(
     ("body", "line"),
-    [("int i = 0;\nwhile (n) { i += n;\nif (i == 12345 - n * 3) n = n + i; }\ny[t] = i;", {3, 4}), ("while (x[t] > 0)\n;\ny[t] = 1;", {2, 3})],
+    [
+        ("int i = 0;\nwhile (n) { i += n;\nif (i == 12345 - n * 3) n = n + i; }\ny[t] = i;", {3, 4}),
+        ("while (x[t] > 0)\n;\ny[t] = 1;", {2, 3}),
+    ],
 )
-def test_infinite_loops_end_with_their_line(cache: Path, compiler: HostCompiler, body: str, line: set[int]) -> None:
+def test_infinite_loops_end_with_their_line(
+    cache: Path, compiler: HostCompiler, body: str, line: set[int]
+) -> None:
     done = run(cache, compiler, kernel(body), options=ExecOptions(time_limit_s=0.5, quantum=100_000))
     assert [f.kind for f in done.findings] == ["timeout"]
     assert done.findings[0].line in line
@@ -250,14 +299,19 @@ def test_infinite_loops_end_with_their_line(cache: Path, compiler: HostCompiler,
 def test_crash_is_a_finding(cache: Path, compiler: HostCompiler) -> None:
     done = run(cache, compiler, kernel("int z = (int)x[0] - 1;\ny[t] = 7 / z;"))
     assert [(f.kind, f.line) for f in done.findings] == [("crash", 3)]
-    deep = "__device__ __noinline__ int f(int n) { volatile int a[64]; a[n & 63] = n; return n ? f(n + 1) + a[0] : 0; }\n"
+    deep = (
+        "__device__ __noinline__ int f(int n) {\n"
+        "volatile int a[64]; a[n & 63] = n; return n ? f(n + 1) + a[0] : 0; }\n"
+    )
     done = run(cache, compiler, deep + kernel("y[t] = f(n);"))
     assert [f.kind for f in done.findings] == ["crash"]
     assert "stack" in done.findings[0].message
 
 
 def test_bytes_share_words_without_racing(cache: Path, compiler: HostCompiler) -> None:
-    text = 'extern "C" __global__ void k(unsigned char* y, int n) { int t = threadIdx.x;\ny[t + SHIFT] = t; }\n'
+    text = (
+        'extern "C" __global__ void k(unsigned char* y, int n) { int t = threadIdx.x;\ny[t + SHIFT] = t; }\n'
+    )
 
     def go(shift: str, grid: int) -> Execution:
         program = compile_host(text.replace("SHIFT", shift), ["k"], cache, compiler=compiler)
@@ -278,23 +332,32 @@ def test_writing_through_a_read_only_buffer(cache: Path, compiler: HostCompiler)
 
 def test_scalars_take_the_parameter_type(cache: Path, compiler: HostCompiler) -> None:
     text = (
-        'extern "C" __global__ void k(float* y, size_t n, unsigned u, double d, float f, long long l, bool b) {\n'
+        'extern "C" __global__ void k(float* y, size_t n, unsigned u, double d, float f, '
+        "long long l, bool b) {\n"
         "y[0] = n; y[1] = u; y[2] = d; y[3] = f; y[4] = l; y[5] = b; }\n"
     )
     program = compile_host(text, ["k"], cache, compiler=compiler)
     args = (
-        BufferArg("y"), ScalarArg("n", "u64", 2**40), ScalarArg("u", "u32", 2**31), ScalarArg("d", "f64", 0.5),
+        BufferArg("y"), ScalarArg("n", "u64", 2**40), ScalarArg("u", "u32", 2**31),
+        ScalarArg("d", "f64", 0.5),
         ScalarArg("f", "f32", 0.25), ScalarArg("l", "i64", -3), ScalarArg("b", "i32", 1),
     )  # fmt: skip
     launch = ConcreteLaunch("k", args, (1, 1, 1), (1, 1, 1))
     done = execute(program, [launch], {"y": np.zeros(6, np.float32)}, {"y"})
     np.testing.assert_array_equal(done.outputs["y"], np.float32([2**40, 2**31, 0.5, 0.25, -3, 1]))
     with pytest.raises(EvolveError, match="arguments do not fit"):
-        execute(program, [ConcreteLaunch("k", args[:3], (1, 1, 1), (1, 1, 1))], {"y": np.zeros(6, np.float32)}, {"y"})
+        execute(
+            program,
+            [ConcreteLaunch("k", args[:3], (1, 1, 1), (1, 1, 1))],
+            {"y": np.zeros(6, np.float32)},
+            {"y"},
+        )
 
 
 def test_dynamic_shared_memory(cache: Path, compiler: HostCompiler) -> None:
-    text = "extern __shared__ float dyn[];\n" + kernel("dyn[t] = x[t];\n__syncthreads();\ny[t] = dyn[63 - t];")
+    text = "extern __shared__ float dyn[];\n" + kernel(
+        "dyn[t] = x[t];\n__syncthreads();\ny[t] = dyn[63 - t];"
+    )
     program = compile_host(text, ["k"], cache, compiler=compiler)
     x = np.arange(64, dtype=np.float32)
     args = (BufferArg("x"), BufferArg("y"), ScalarArg("n", "i32", 64))

@@ -42,7 +42,9 @@ def test_order_of_parameters(cache: Path, compiler: HostCompiler) -> None:
 def test_a_hang_and_a_crash_are_errors(cache: Path, compiler: HostCompiler) -> None:
     text = "__global__ void ref(double* y, int n) {\nvolatile int s = n;\nwhile (s) y[0] += 1;\n}\n"
     with pytest.raises(EvolveError, match="time limit") as caught:
-        run_plain(text, "ref", {"y": np.zeros(1)}, {"n": 1}, cache_dir=cache, compiler=compiler, time_limit_s=0.3)
+        run_plain(
+            text, "ref", {"y": np.zeros(1)}, {"n": 1}, cache_dir=cache, compiler=compiler, time_limit_s=0.3
+        )
     assert caught.value.line == 3
     text = "__global__ void ref(double* y, long long n) {\ny[n] = 1; }\n"
     with pytest.raises(EvolveError, match="unmapped") as caught:

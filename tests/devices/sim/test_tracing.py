@@ -30,7 +30,8 @@ def go(
 def test_transpose_through_a_tile(cache: Path, compiler: HostCompiler, pad: int, conflict: int) -> None:
     body = (
         f"__shared__ float t[32][{pad}];\nint c = threadIdx.x, bx = blockIdx.x * 32, by = blockIdx.y * 32;\n"
-        "for (int r = threadIdx.y; r < 32; r += 8) t[r][c] = x[(size_t)(by + r) * n + bx + c];\n__syncthreads();\n"
+        "for (int r = threadIdx.y; r < 32; r += 8) t[r][c] = x[(size_t)(by + r) * n + bx + c];\n"
+        "__syncthreads();\n"
         "for (int r = threadIdx.y; r < 32; r += 8) y[(size_t)(bx + r) * n + by + c] = t[c][r];"
     )
     s = go(cache, compiler, body, (256, 256, 1), (32, 8, 1))
@@ -44,7 +45,10 @@ def test_transpose_through_a_tile(cache: Path, compiler: HostCompiler, pad: int,
 
 
 def test_naive_transpose_strays(cache: Path, compiler: HostCompiler) -> None:
-    body = "int c = blockIdx.x * 32 + threadIdx.x, r = blockIdx.y * 8 + threadIdx.y;\ny[(size_t)c * n + r] = x[(size_t)r * n + c];"
+    body = (
+        "int c = blockIdx.x * 32 + threadIdx.x, r = blockIdx.y * 8 + threadIdx.y;\n"
+        "y[(size_t)c * n + r] = x[(size_t)r * n + c];"
+    )
     s = go(cache, compiler, body, (256, 1024, 1), (32, 8, 1), [0])
     assert (s.sectors_per_load, s.sectors_per_store) == (4, 32)
     # The 8 rows of the block meet in the sectors that they write.
@@ -52,7 +56,12 @@ def test_naive_transpose_strays(cache: Path, compiler: HostCompiler) -> None:
 
 
 def test_one_row_per_thread(cache: Path, compiler: HostCompiler) -> None:
-    body = "size_t r = blockIdx.x * 64 + threadIdx.x;\nfloat m = 0;\nfor (int c = 0; c < 64; c++) m += x[r * n + c];\ny[r] = m;"
+    body = (
+        "size_t r = blockIdx.x * 64 + threadIdx.x;\n"
+        "float m = 0;\n"
+        "for (int c = 0; c < 64; c++) m += x[r * n + c];\n"
+        "y[r] = m;"
+    )
     s = go(cache, compiler, body, (128, 1, 1), (64, 1, 1))
     assert (s.load_requests, s.sectors_per_load, s.unique_sectors_read) == (128, 32, 64 * 8)
     assert (s.store_requests, s.sectors_per_store) == (2, 4)
@@ -94,7 +103,10 @@ def test_indices_come_from_the_stated_range(cache: Path, compiler: HostCompiler)
 
 
 def test_sampled_blocks_are_neighbours() -> None:
-    assert sample_blocks((256, 256, 1), 4) == [32766, 32767, 32764, 32765] or len(sample_blocks((256, 256, 1), 4)) == 4
+    assert (
+        sample_blocks((256, 256, 1), 4) == [32766, 32767, 32764, 32765]
+        or len(sample_blocks((256, 256, 1), 4)) == 4
+    )
     assert sample_blocks((2, 1, 1), 4) == [0, 1]
     assert sample_blocks((1, 100, 1), 3) == [48, 49, 50]
     got = sample_blocks((6, 5, 1), 4)
