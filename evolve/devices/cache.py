@@ -1,0 +1,152 @@
+"""How much of a launch's traffic each level of the memory hierarchy serves, from a sampled trace.
+
+In the manner of Ernst et al. (2023, arXiv 2204.14242): volumes follow from which data is touched by the
+threads that are resident together, and from whether it still fits when it is touched again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from evolve.devices.traffic import LINE, SECTOR, SiteTraffic, Traffic
+from evolve.target.profile import Profile
+from evolve.toolchain.sass import Sass
+
+# L1 of a GPU whose profile does not say: the smallest of the supported generations.
+_L1_BYTES = 96 * 1024
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Volumes of a launch.
+
+    l1_miss       share of global load sectors that L1 does not have
+    l2_bytes      loads and stores between the SMs and L2, whole launch
+    dram_read, dram_written   bytes, whole launch
+    dram_miss     share of L1's load misses that L2 does not have either
+    """
+
+    l1_miss: float
+    l2_bytes: float
+    dram_read: float
+    dram_written: float
+    dram_miss: float
+
+
+def levels(
+    profile: Profile,
+    traffic: Traffic,
+    sass: Sass | None,
+    blocks: int,
+    resident: int,
+    shared_bytes: int,
+    footprint: tuple[float, float] | None,
+) -> Levels:
+    """The volumes of a launch of `blocks` blocks of which an SM holds `resident` at once.
+
+    `shared_bytes` per block; `footprint`: distinct bytes that the whole launch reads and writes, when known.
+    """
+    loads = [s for s in traffic.sites if s.space == "global" and not s.write]
+    requested = sum(s.sectors for s in loads)
+    unique = min(traffic.sectors_read, requested) if requested else 0.0
+    passes = _passes(loads, sass)
+    missed = _l1_misses(profile, traffic, passes, unique, resident, shared_bytes)
+    stored = sum(s.sectors for s in traffic.sites if s.space == "global" and s.write)
+
+    flying = min(blocks, profile.sms * resident)
+    read = _dram_reads(profile, traffic, len(passes), unique, blocks, flying, footprint)
+    written = _union(traffic.sectors_written, traffic.set_sectors_written, traffic.sampled, flying)
+    written *= SECTOR * blocks / flying
+    if footprint is not None:
+        written = max(written, footprint[1]) if footprint[1] > profile.memory.l2_bytes else footprint[1]
+        written = min(written, traffic.sectors_written * SECTOR * blocks)
+    fetched = missed * blocks * SECTOR
+    return Levels(
+        l1_miss=missed / requested if requested else 0.0,
+        l2_bytes=(missed + stored + traffic.atomics) * blocks * SECTOR,
+        dram_read=min(read, fetched) if fetched else 0.0,
+        dram_written=written,
+        dram_miss=min(1.0, read / fetched) if fetched else 0.0,
+    )
+
+
+def _passes(loads: list[SiteTraffic], sass: Sass | None) -> list[float]:
+    """Sectors requested by each group of loads that walk memory together: those of one loop of the code."""
+    loop_of: dict[int, int | None] = {}
+    if sass is not None:
+        for block in sass.blocks:
+            for instruction in sass.instructions[block.first : block.last + 1]:
+                if instruction.kind.startswith("ldg") and instruction.line is not None:
+                    # A line in several loops is one loop and its remainders: take the first.
+                    loop_of.setdefault(instruction.line, block.loop)
+                    if loop_of[instruction.line] is None:
+                        loop_of[instruction.line] = block.loop
+    groups: dict[int | None, float] = defaultdict(float)
+    for site in loads:
+        groups[loop_of.get(site.line) if site.line is not None else None] += site.sectors
+    return [sectors for sectors in groups.values() if sectors > 0]
+
+
+def _l1_misses(
+    profile: Profile,
+    traffic: Traffic,
+    passes: list[float],
+    unique: float,
+    resident: int,
+    shared_bytes: int,
+) -> float:
+    """Load sectors of one block that L1 does not serve.
+
+    A sector is fetched once a pass; again in the next pass unless the block's data stays; and again within a
+    pass when the lines that all resident warps touch at a time do not fit.
+    """
+    whole = profile.memory.l1_shared_bytes_per_sm or _L1_BYTES
+    room = max(0.0, whole - resident * (shared_bytes + profile.memory.shared_reserved_per_block))
+    loads = traffic.total("global", write=False)
+    if not loads.requests or not passes:
+        return 0.0
+    window = resident * traffic.warps * traffic.lines(write=False) / loads.requests * LINE
+    near = min(1.0, room / window) if window else 1.0
+    data = resident * unique * SECTOR
+    stays = min(1.0, room / data) if data else 1.0
+    total = 0.0
+    for number, sectors in enumerate(passes):
+        fetched = min(sectors, unique)
+        fetched += (sectors - fetched) * (1.0 - near)
+        total += fetched if number == 0 else fetched * (1.0 - stays)
+    return max(total, unique)
+
+
+def _union(one: float, together: float, sampled: int, blocks: int) -> float:
+    """Distinct sectors of `blocks` neighbouring blocks, extrapolated linearly from the sampled ones."""
+    if sampled < 2 or blocks < 2:
+        return one * blocks
+    each = min(one, max(0.0, together - one) / (sampled - 1))
+    return one + (blocks - 1) * each
+
+
+def _dram_reads(
+    profile: Profile,
+    traffic: Traffic,
+    passes: int,
+    unique: float,
+    blocks: int,
+    flying: int,
+    footprint: tuple[float, float] | None,
+) -> float:
+    """Bytes that DRAM delivers.
+
+    Blocks in flight share what they have in common; the next blocks find it again, and later passes find the
+    earlier ones' data, as far as L2 holds it.
+    """
+    cache = float(profile.memory.l2_bytes)
+    together = _union(unique, traffic.set_sectors_read, traffic.sampled, flying) * SECTOR
+    if footprint is not None:
+        together = min(together, footprint[0]) if footprint[0] else together
+    stays = min(1.0, cache / together) if together else 1.0
+    once = together * blocks / flying
+    if footprint is not None and footprint[0]:
+        kept = min(1.0, cache / footprint[0])
+        once = max(footprint[0], footprint[0] + (once - footprint[0]) * (1.0 - kept))
+    return once * (1.0 + max(0, passes - 1) * (1.0 - stays))

@@ -1,0 +1,262 @@
+"""An analytic estimate of a kernel's time on a GPU that is not there.
+
+Every unit of the GPU gets the time that the launch keeps it busy: DRAM and L2 by volume, the load-store path
+by wavefronts, the issue slots and arithmetic pipes by instructions, all on the busiest SM. To these comes the
+time that the warps would need if nothing were shared: the chain of one block, as often as blocks follow each
+other on an SM. The units work at the same time but not in perfect overlap: between the largest (full
+overlap) and the sum (none) the estimate takes the root of the sum of squares.
+
+Inputs are the machine code with its loops, a trace of sampled blocks and the profile; no figure is fitted to
+a kernel. Analytic models of this kind are off by 15 to 30 % on regular kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from math import ceil
+from typing import Any
+
+from evolve.devices.cache import Levels, levels
+from evolve.devices.chain import SHARED_CLOCKS, Access, AccessModel, chain
+from evolve.devices.traffic import SiteTraffic, Traffic
+from evolve.devices.trips import trip_counts
+from evolve.sol.ceilings import dram_ceiling, fp32_rate, launch_floor
+from evolve.target.limits import Occupancy, occupancy
+from evolve.target.profile import Profile
+from evolve.toolchain.cubin import KernelResources
+from evolve.toolchain.instructions import Instruction, Mix
+from evolve.toolchain.sass import Sass
+
+Dim3 = tuple[int, int, int]
+
+L1_CLOCKS, L2_CLOCKS, DRAM_NS = 33.0, 260.0, 450.0
+"""Where a profile does not say."""
+L2_PORT_BYTES = 64.0
+"""Bytes an SM exchanges with L2 per clock."""
+L2_SHARE = 0.6
+"""L2's bandwidth as a share of what all ports together could take (GH200: 9.7 to 10.2 of 16.7 TB/s)."""
+BLOCK_CLOCKS = 200.0
+"""From a block slot becoming free to the next block's first instruction."""
+LAUNCH_S = 2e-6
+"""Of a kernel that follows other work on the GPU: start, first instructions, drain."""
+
+_OVERLAP = 2.0
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Estimated time of one launch.
+
+    time_s      seconds; never below the launch floor
+    binding     the unit that takes longest
+    terms       seconds each unit is busy: dram, l2, l1 (global wavefronts), shared, issue, fp32, alu, sfu,
+                fp64, latency; and what adds: idle (SMs without a block), tail (uneven last blocks), launch
+    shares      how `time_s` divides among the units; the parts add up to it
+    facts       what it rests on: occupancy, waves, miss shares, bytes, instructions per warp, …
+    """
+
+    time_s: float
+    binding: str
+    terms: Mapping[str, float] = field(hash=False)
+    shares: Mapping[str, float] = field(hash=False)
+    facts: Mapping[str, float] = field(hash=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        return asdict(self)
+
+
+def estimate(
+    profile: Profile,
+    resources: KernelResources,
+    sass: Sass,
+    traffic: Traffic,
+    grid: Dim3,
+    block: Dim3,
+    shared_bytes: int = 0,
+    footprint: tuple[float, float] | None = None,
+) -> Estimate:
+    """The time of one launch.
+
+    `traffic` is a block's on average; `shared_bytes` the dynamic shared memory; `footprint` the distinct
+    bytes that the launch reads and writes in all, which a few sampled blocks cannot tell.
+    Raises EvolveError `no-occupancy-model` for a profile without one, ValueError when no block fits an SM.
+    """
+    threads = block[0] * block[1] * block[2]
+    blocks = grid[0] * grid[1] * grid[2]
+    shared = resources.shared_bytes + shared_bytes
+    held = occupancy(profile, resources.registers, shared, threads)
+    if held.blocks_per_sm == 0:
+        raise ValueError(f"a block of {sass.kernel} does not fit an SM of {profile.name}")
+    resident = min(held.blocks_per_sm, ceil(blocks / profile.sms))
+    volumes = levels(profile, traffic, sass, blocks, resident, shared, footprint)
+    trips = trip_counts(sass, traffic)
+    mix = sass.weigh(trips)
+
+    even = blocks / profile.sms
+    busiest = float(ceil(even))
+    clock = profile.boost_hz
+    per_sm = {
+        name: clocks * busiest / clock
+        for name, clocks in _sm_clocks(profile, mix, traffic, volumes, blocks).items()
+    }
+    memory = _access_model(profile, traffic, volumes)
+    alone = chain(sass, trips, memory)
+    life = (alone.clocks + BLOCK_CLOCKS) / clock
+    waves = blocks / (profile.sms * held.blocks_per_sm)
+    terms = {
+        "dram": _dram_s(profile, volumes),
+        "l2": volumes.l2_bytes / (L2_SHARE * L2_PORT_BYTES * profile.sms * clock),
+        **per_sm,
+        "latency": life * ceil(waves),
+    }
+    terms["l2"] = max(terms["l2"], volumes.l2_bytes / blocks * busiest / (L2_PORT_BYTES * clock))
+    busy = _combine(terms)
+    # What equal work on every SM, or an even last wave, would have saved.
+    level = _combine(
+        {n: t * even / busiest if n in per_sm else t for n, t in terms.items()}
+        | {"latency": life * max(1.0, waves)}
+    )
+    floor = launch_floor(profile)
+    time = max(floor, busy + LAUNCH_S)
+    added = {"idle" if even < 1 else "tail": busy - level, "launch": time - busy}
+    shares = _shares(terms, level, added)
+    terms |= added
+    return Estimate(
+        time_s=time,
+        binding=max(shares, key=lambda name: shares[name]),
+        terms=terms,
+        shares=shares,
+        facts=_facts(held, volumes, traffic, mix, sass, resources)
+        | {
+            "waves": waves,
+            "busy_sms": min(1.0, even),
+            "block_clocks": alone.clocks,
+            "memory_wait": alone.memory_clocks / alone.clocks if alone.clocks else 0.0,
+        },
+    )
+
+
+def _dram_s(profile: Profile, volumes: Levels) -> float:
+    moved = volumes.dram_read + volumes.dram_written
+    return moved / dram_ceiling(profile, volumes.dram_read, volumes.dram_written) if moved else 0.0
+
+
+def _sm_clocks(
+    profile: Profile, mix: Mix, traffic: Traffic, volumes: Levels, blocks: int
+) -> dict[str, float]:
+    """Clocks that one block keeps each unit of its SM busy."""
+    limits, rates = profile.limits, profile.rates
+    warps = traffic.warps
+    lane = limits.warp
+    # Sustained clocks and register bank conflicts: what FMA chains reach of the peak.
+    pace = fp32_rate(profile) / (profile.peaks.fp32_tflops * 1e12 / 2)
+    plain = mix["fp32_fma"] + mix["fp32_add"] + mix["fp32_mul"] + mix["fp16"]
+    integer_rate = rates.int_add or rates.fp32_fma / 2
+    imad_rate = rates.imad or rates.fp32_fma / 2
+    local = mix.count("ldl") + mix.count("stl")
+    shuffles = traffic.shuffles * lane / (rates.shuffle_lanes or lane)
+    return {
+        "issue": warps * mix.total / (limits.schedulers * pace),
+        "fp32": warps * lane * max((plain + mix["imad"]) / rates.fp32_fma, mix["imad"] / imad_rate) / pace,
+        "alu": warps * lane * (mix["int"] + mix["fp32_other"]) / integer_rate,
+        "sfu": warps * lane * (mix["mufu"] + mix["conversion"]) / rates.mufu,
+        "fp64": warps * lane * mix["fp64"] / rates.fp64_fma,
+        "l1": traffic.lines() + warps * local,
+        "shared": traffic.total("shared").wavefronts * 128.0 / rates.shared_bytes + shuffles,
+    }
+
+
+def _combine(terms: Mapping[str, float]) -> float:
+    """Root of the sum of squares over what can work at the same time."""
+    return float(sum(t**_OVERLAP for t in _independent(terms).values()) ** (1.0 / _OVERLAP))
+
+
+def _independent(terms: Mapping[str, float]) -> dict[str, float]:
+    """Units that are busy on their own account: one of those that work through the same instructions or
+    bytes stands for all of them; global and shared accesses take turns on one data path."""
+    arithmetic = max(("issue", "fp32", "alu", "sfu", "fp64"), key=lambda name: terms[name])
+    memory = max(("dram", "l2"), key=lambda name: terms[name])
+    return {
+        memory: terms[memory],
+        "lsu": terms["l1"] + terms["shared"],
+        arithmetic: terms[arithmetic],
+        "latency": terms["latency"],
+    }
+
+
+def _shares(terms: Mapping[str, float], busy: float, added: Mapping[str, float]) -> dict[str, float]:
+    units = _independent(terms)
+    squares = {name: t**_OVERLAP for name, t in units.items()}
+    whole = sum(squares.values())
+    out = {name: busy * s / whole if whole else 0.0 for name, s in squares.items()}
+    path = out.pop("lsu")
+    both = terms["l1"] + terms["shared"]
+    out["l1"] = path * terms["l1"] / both if both else 0.0
+    out["shared"] = path * terms["shared"] / both if both else 0.0
+    return {**out, **added}
+
+
+def _access_model(profile: Profile, traffic: Traffic, volumes: Levels) -> AccessModel:
+    latency = profile.latency
+    clock = profile.boost_hz
+    l1 = latency.l1_clocks or L1_CLOCKS
+    l2 = latency.l2_clocks or L2_CLOCKS
+    dram = (latency.dram_ns or DRAM_NS) * 1e-9 * clock
+    beyond = volumes.dram_miss * dram + (1.0 - volumes.dram_miss) * l2
+    by_line: dict[tuple[str, bool, int | None], SiteTraffic] = {}
+    for site in traffic.sites:
+        by_line[site.space, site.write, site.line] = site
+    whole = {
+        (space, write): traffic.total(space, write=write)
+        for space in ("global", "shared")
+        for write in (False, True)
+    }
+
+    def model(instruction: Instruction) -> Access:
+        stem = instruction.kind.partition("_")[0]
+        if stem in ("ldl", "stl"):
+            return Access(l1, l1, 0.0, 1.0)
+        if stem == "atomic":
+            return Access(l2, l2, 0.0, 1.0)
+        space = "shared" if stem in ("lds", "sts") else "global"
+        write = stem in ("sts", "stg")
+        site = by_line.get((space, write, instruction.line)) or whole[space, write]
+        if not site.requests:
+            return Access(l1, l1, 0.0, 1.0)
+        if space == "shared":
+            return Access(SHARED_CLOCKS, SHARED_CLOCKS, 0.0, site.wavefronts / site.requests)
+        # A request misses when any of its sectors does; neighbours in one sector are fetched together, so
+        # requests miss as often as sectors do.
+        misses = 0.0 if write else volumes.l1_miss
+        return Access(l1, beyond, misses, site.lines / site.requests)
+
+    return model
+
+
+def _facts(
+    held: Occupancy,
+    volumes: Levels,
+    traffic: Traffic,
+    mix: Mix,
+    sass: Sass,
+    resources: KernelResources,
+) -> dict[str, float]:
+    loads, shared = traffic.total("global"), traffic.total("shared")
+    local = mix.count("ldl") + mix.count("stl")
+    return {
+        "occupancy": held.fraction,
+        "blocks_per_sm": float(held.blocks_per_sm),
+        "registers": float(resources.registers),
+        "l1_miss": volumes.l1_miss,
+        "dram_read": volumes.dram_read,
+        "dram_written": volumes.dram_written,
+        "l2_bytes": volumes.l2_bytes,
+        "instructions": mix.total,
+        "coalescing": min(1.0, loads.ideal_sectors / loads.sectors) if loads.sectors else 1.0,
+        "conflict_free": min(1.0, shared.conflict_free / shared.wavefronts) if shared.wavefronts else 1.0,
+        "spills": float(sass.spills),
+        "spill_share": local / mix.total if mix.total else 0.0,
+        "special_share": (mix["mufu"] + mix["conversion"]) / mix.total if mix.total else 0.0,
+    }

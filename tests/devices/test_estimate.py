@@ -1,0 +1,149 @@
+"""The time model against kernels that were timed on an H200."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from evolve.devices.estimate import Estimate, estimate
+from evolve.devices.sim.build import compile_host
+from evolve.devices.sim.tracing import TraceBuffer, sample_blocks, trace
+from evolve.devices.traffic import Traffic, traffic_of
+from evolve.devices.trips import trip_counts
+from evolve.target.profile import load_profile
+from evolve.toolchain.cubin import KernelResources, read_cubin
+from evolve.toolchain.lines import LINE_INFO
+from evolve.toolchain.nvrtc import compile_cuda
+from evolve.toolchain.sass import Sass, disassemble
+from tests.devices.measured_kernels import CASES, Case
+
+H200 = load_profile("h200-sxm")
+
+
+@cache
+def built(name: str) -> tuple[Case, KernelResources, Sass, Traffic]:
+    case = CASES[name]()
+    compiled = compile_cuda(case.text, "sm_90", [LINE_INFO])
+    assert compiled.cubin is not None, compiled.log
+    program = compile_host(case.text, [case.launch.kernel])
+    buffers = {n: TraceBuffer("float32", count) for n, count in case.elements.items()}
+    sampled = [sample_blocks(case.launch.grid, case.sampled)]
+    stats = trace(program, [case.launch], buffers, sampled, time_limit_s=120)[0]
+    kernel = case.launch.kernel
+    return (
+        case,
+        read_cubin(compiled.cubin).kernels[kernel],
+        disassemble([compiled.cubin])[0][kernel],
+        traffic_of(stats),
+    )
+
+
+@cache
+def estimated(name: str) -> Estimate:
+    case, resources, sass, traffic = built(name)
+    return estimate(
+        H200, resources, sass, traffic, case.launch.grid, case.launch.block, footprint=case.footprint
+    )
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_each_is_within_a_quarter_of_the_measured_time(name: str) -> None:
+    case = CASES[name]()
+    time = estimated(name).time_s
+    assert 0.75 * case.low <= time <= 1.25 * case.high, f"{time / case.low - 1:+.1%}"
+
+
+def test_the_order_is_the_measured_one() -> None:
+    matrix = ["row_softmax", "transpose64", "transpose32", "naive_softmax"]
+    times = [estimated(n).time_s for n in matrix]
+    assert times == sorted(times)
+    assert estimated("copy16").time_s < estimated("copy4").time_s
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_shares_add_up_to_the_time(name: str) -> None:
+    e = estimated(name)
+    assert sum(e.shares.values()) == pytest.approx(e.time_s)
+    assert e.binding in e.shares and all(v >= -1e-12 for v in e.shares.values())
+    json.dumps(e.to_json())
+
+
+def test_what_binds_is_what_is_known_to_bind() -> None:
+    assert estimated("copy16").binding == "dram"
+    assert estimated("copy4").binding == "latency"
+    assert estimated("sgemm").binding in ("issue", "fp32")
+    naive = estimated("naive_softmax")
+    assert naive.binding == "idle"  # 32 blocks for 132 SMs
+    assert naive.facts["coalescing"] == pytest.approx(1 / 8)
+    assert naive.terms["l1"] > naive.terms["dram"]
+
+
+def test_loops_run_as_often_as_the_trace_says() -> None:
+    case, _, sass, traffic = built("sgemm")
+    assert case.name == "sgemm"
+    (main,) = [i for i, x in enumerate(sass.loops) if x.mix["fp32_fma"] > 100]
+    # 4096 / 16, less the iterations that the compiler peeled.
+    assert trip_counts(sass, traffic)[main] == pytest.approx(256, abs=2)
+
+
+def test_an_unrolled_loop_wins_over_its_remainder() -> None:
+    _, _, sass, traffic = built("naive_softmax")
+    trips = trip_counts(sass, traffic)
+    loads = {i: x.mix.count("ldg") * trips[i] for i, x in enumerate(sass.loops)}
+    stores = {i: x.mix.count("stg") * trips[i] for i, x in enumerate(sass.loops)}
+    assert sum(loads.values()) == pytest.approx(3 * 8192, rel=0.02)
+    assert sum(stores.values()) == pytest.approx(8192, rel=0.02)
+    biggest = {i for i, x in enumerate(sass.loops) if x.mix.count("ldg") >= 4}
+    assert sum(loads[i] for i in biggest) > 0.98 * 3 * 8192
+
+
+def test_a_bank_conflict_costs(tmp_path: Path) -> None:
+    padded = CASES["transpose32"]()
+    text = padded.text.replace("tile[32][33]", "tile[32][32]")
+    assert text != padded.text
+    compiled = compile_cuda(text, "sm_90", [LINE_INFO])
+    assert compiled.cubin is not None
+    program = compile_host(text, ["transpose32"])
+    buffers = {n: TraceBuffer("float32", count) for n, count in padded.elements.items()}
+    stats = trace(program, [padded.launch], buffers, [sample_blocks(padded.launch.grid, 2)])[0]
+    e = estimate(
+        H200,
+        read_cubin(compiled.cubin).kernels["transpose32"],
+        disassemble([compiled.cubin])[0]["transpose32"],
+        traffic_of(stats),
+        padded.launch.grid,
+        padded.launch.block,
+        footprint=padded.footprint,
+    )
+    assert e.facts["conflict_free"] == pytest.approx(2 / 33)
+    assert e.time_s > 1.5 * estimated("transpose32").time_s and e.binding == "shared"
+
+
+def test_half_the_work_takes_half_the_time() -> None:
+    case, resources, sass, traffic = built("copy16")
+    x, y, z = case.launch.grid
+    half = estimate(
+        H200,
+        resources,
+        sass,
+        traffic,
+        (x // 2, y, z),
+        case.launch.block,
+        footprint=(case.footprint[0] / 2, case.footprint[1] / 2),
+    )
+    assert half.time_s == pytest.approx(estimated("copy16").time_s / 2, rel=0.02)
+
+
+def test_a_tiny_launch_takes_the_floor() -> None:
+    case, resources, sass, traffic = built("copy4")
+    e = estimate(H200, resources, sass, traffic, (1, 1, 1), case.launch.block, footprint=(1024, 1024))
+    assert e.time_s == pytest.approx(7.5e-6) and e.binding == "launch"
+
+
+def test_too_large_a_block_is_refused() -> None:
+    case, resources, sass, traffic = built("sgemm")
+    with pytest.raises(ValueError, match="does not fit"):
+        estimate(H200, resources, sass, traffic, case.launch.grid, (1024, 1, 1))
