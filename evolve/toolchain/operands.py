@@ -7,7 +7,7 @@ import re
 
 from evolve.toolchain.instructions import Instruction
 
-_REGISTER = re.compile(r"(?<![\w.])(U?)(R|P)(\d+)(\.64)?")
+_REGISTER = re.compile(r"(?<![\w.])(desc\[)?(U?)(R|P)(\d+)(\.64|\.U32)?")
 _PREDICATE = re.compile(r"^!?U?P(\d|T)$")
 _STORES = ("stg_", "sts_", "stl_")
 _LOADS = ("ldg_", "lds_", "ldl_")
@@ -31,14 +31,16 @@ def registers(instruction: Instruction) -> tuple[frozenset[str], frozenset[str]]
         if position < results:
             written.update(_names(operand, _result_width(instruction)))
         else:
-            # An address is a pair only where it says so, whatever the width of the data.
-            read.update(_names(operand, 1 if "[" in operand else _source_width(instruction)))
+            width = _address_width(instruction) if "[" in operand else _source_width(instruction)
+            read.update(_names(operand, width))
     return frozenset(read), frozenset(written)
 
 
 def _result_count(instruction: Instruction) -> int:
     """How many of the leading operands are results: predicates, then one register, then carries."""
     kind, opcode, operands = instruction.kind, instruction.opcode, instruction.operands
+    if opcode == "B2R":
+        return len(operands)
     if kind in _NO_RESULT or kind.startswith((*_STORES, "ldgsts")) or opcode in _REDUCTIONS:
         return 0
     count = 0
@@ -58,6 +60,8 @@ def _result_width(instruction: Instruction) -> int:
     kind, modifiers = instruction.kind, instruction.modifiers
     if kind.startswith(_LOADS):
         return max(1, instruction.width // 32)
+    if kind == "conversion":
+        return _conversion_widths(instruction)[0]
     if kind == "tensor":
         return 4
     if kind == "fp64" or "WIDE" in modifiers or "64" in modifiers:
@@ -66,15 +70,44 @@ def _result_width(instruction: Instruction) -> int:
 
 
 def _source_width(instruction: Instruction) -> int:
-    if instruction.kind.startswith(_STORES):
+    kind = instruction.kind
+    if kind.startswith(_STORES):
         return max(1, instruction.width // 32)
-    return 2 if instruction.kind == "fp64" else 1
+    if kind == "conversion":
+        return _conversion_widths(instruction)[1]
+    return 2 if kind == "fp64" else 1
+
+
+def _address_width(instruction: Instruction) -> int:
+    """A 64-bit address is a pair. Turing writes it without `.64`; `.E` is what says so on every part."""
+    # One of the two addresses of an asynchronous copy is in shared memory; Turing has no such copy.
+    return 2 if "E" in instruction.modifiers and instruction.opcode != "LDGSTS" else 1
+
+
+def _conversion_widths(instruction: Instruction) -> tuple[int, int]:
+    """Registers of a conversion's result and source. The mnemonic names the types that are not the default
+    (32-bit), the result's before the source's."""
+    types = [m for m in instruction.modifiers if re.fullmatch(r"[FSU]\d+", m)]
+    from_float, to_float = instruction.opcode[0] == "F", instruction.opcode.endswith("F")
+    wide = [name for name in types if name.endswith("64")]
+    if not wide:
+        return 1, 1
+    if len(types) == 2:
+        return (2 if types[0].endswith("64") else 1), (2 if types[1].endswith("64") else 1)
+    # A single type is the side of its own class: the float in F2I.F64, the integer in F2I.S64.
+    if from_float and to_float:
+        return 2, 2
+    is_source = (wide[0][0] == "F") == from_float
+    return (1, 2) if is_source else (2, 1)
 
 
 def _names(text: str, width: int) -> list[str]:
     """The registers that a piece of an instruction mentions; predicates are never vectors."""
     found = []
-    for uniform, letter, number, pair in _REGISTER.findall(text.lstrip("@")):
-        span = 1 if letter == "P" else max(width, 2 if pair else 1)
+    for descriptor, uniform, letter, number, suffix in _REGISTER.findall(text.lstrip("@")):
+        if letter == "P" or suffix == ".U32":
+            span = 1
+        else:
+            span = max(width, 2 if suffix or descriptor else 1)
         found += [f"{uniform}{letter}{int(number) + step}" for step in range(span)]
     return found
