@@ -7,7 +7,7 @@ between them; by different blocks nothing can order them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import islpy as isl
 
@@ -96,9 +96,8 @@ class Ordering:
         return out
 
 
-def races(model: Model, operations: int) -> Iterator[Race]:
-    """Every kind of unordered conflict, one statement pair at a time."""
-    ordering = Ordering(model)
+def unordered(model: Model, operations: int) -> Iterator[Race]:
+    """Conflicts of different threads or blocks, barriers not considered, one pair of accesses a time."""
     for a, b, meet in conflicts(model, operations):
         with limited(operations):
             across = _differ(meet, model.block_map(a.st), model.block_map(b.st))
@@ -106,13 +105,28 @@ def races(model: Model, operations: int) -> Iterator[Race]:
                 yield Race(a.st, b.st, across, a.buffer, within=False)
                 continue
             apart = _differ(meet, _threads(model, a.st), _threads(model, b.st))
-            if apart.is_empty():
-                continue
-            apart = apart.subtract(ordering.separated(a.st, b.st))
-            if not apart.is_empty():
-                apart = apart.subtract(ordering.separated(b.st, a.st).reverse())
             if not apart.is_empty():
                 yield Race(a.st, b.st, apart, a.buffer, within=True)
+
+
+def survivors(race: Race, ordering: Ordering) -> Race | None:
+    """What no barrier orders of a race; nothing can order blocks."""
+    pairs = race.pairs
+    if race.within:
+        pairs = pairs.subtract(ordering.separated(race.first, race.second))
+        if not pairs.is_empty():
+            pairs = pairs.subtract(ordering.separated(race.second, race.first).reverse())
+    return None if pairs.is_empty() else replace(race, pairs=pairs.coalesce())
+
+
+def races(model: Model, operations: int) -> Iterator[Race]:
+    """Every kind of unordered conflict, one pair of accesses a time."""
+    ordering = Ordering(model)
+    for race in unordered(model, operations):
+        with limited(operations):
+            rest = survivors(race, ordering)
+        if rest is not None:
+            yield rest
 
 
 def _differ(meet: IslObject, first: IslObject, second: IslObject) -> IslObject:

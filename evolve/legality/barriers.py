@@ -1,0 +1,281 @@
+"""Places the barriers that a kernel needs; the prover then checks that they suffice.
+
+Each race between threads of one block is cut at the place where the paths of the two accesses part:
+between the two statements of the block that hold them, or, when the race is carried by a loop, at
+the end of that loop's body. That is the outermost place that can help, so barriers stand as shallow
+as possible. Barriers that turn out redundant are taken out again, deepest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import islpy as isl
+
+from evolve.ir.kernel import Kernel
+from evolve.ir.poly import IslLimitError, NonAffineError, limited, sizes_of
+from evolve.ir.stmt import Barrier, Block, For, If, Reduce, Stmt, Store
+from evolve.ir.types import LoopKind
+from evolve.ir.visit import Site, rewrite
+from evolve.legality.model import Model, ModelError
+from evolve.legality.races import Ordering, Race, survivors, unordered
+from evolve.legality.uniform import why_not_uniform
+from evolve.legality.verdict import Limits
+
+_MOST = 64
+
+Change = Callable[[tuple[Stmt, ...], int], tuple[Stmt, ...]]
+Path = tuple[int, ...]
+"""Child numbers from the kernel's body down; an If's else side counts on after its body."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Before child `position` of the block at `path` (after all when it equals their number)."""
+
+    path: Path
+    position: int
+
+
+def place(kernel: Kernel, limits: Limits | None = None) -> Kernel:
+    """The kernel with barriers afresh: those it had are taken out first.
+
+    When no barrier can help (races between blocks, no uniform place) or the analysis gives up, the
+    result lacks what it lacks, and the prover refuses it.
+    """
+    bare = replace(kernel, body=strip(kernel.body))
+    operations = (limits or Limits()).operations
+    current = bare
+    try:
+        needed = Needed.of(bare, operations)
+        hopeless: set[tuple[str, str]] = set()
+        for _ in range(_MOST):
+            left = needed.first_left(current, hopeless)
+            if left is None:
+                return _minimal(current, needed, hopeless)
+            gap = _gap(current, left.model, left.race, operations)
+            if gap is None:
+                hopeless.add((left.race.first.name, left.race.second.name))
+            else:
+                current = replace(current, body=_insert(current.body, gap.path, gap.position))
+    except (ModelError, NonAffineError, IslLimitError):
+        pass
+    return current
+
+
+def strip(body: Block) -> Block:
+    """Without barriers."""
+    return rewrite(body, lambda s: () if isinstance(s, Barrier) else None)
+
+
+@dataclass(frozen=True)
+class Left:
+    """A race that the barriers of `model` leave."""
+
+    model: Model
+    race: Race
+
+
+@dataclass(frozen=True)
+class Needed:
+    """The pairs that barriers must separate, found once: barriers do not change who touches what."""
+
+    races: tuple[Race, ...]
+    operations: int
+
+    @staticmethod
+    def of(bare: Kernel, operations: int) -> Needed:
+        with limited(operations):
+            model = Model(bare, sizes_of(bare, bare.assumptions), prefix="#T")
+        return Needed(tuple(r for r in unordered(model, operations) if r.within), operations)
+
+    def first_left(self, kernel: Kernel, hopeless: set[tuple[str, str]] | None = None) -> Left | None:
+        """The first pair that the kernel's barriers do not separate."""
+        if not self.races:
+            return None
+        model = Model(kernel, sizes_of(kernel, kernel.assumptions), prefix="#T")
+        ordering = Ordering(model)
+        for race in self.races:
+            if hopeless and (race.first.name, race.second.name) in hopeless:
+                continue
+            here = replace(race, first=model.by_name[race.first.name], second=model.by_name[race.second.name])
+            with limited(self.operations):
+                rest = survivors(here, ordering)
+            if rest is not None:
+                return Left(model, rest)
+        return None
+
+
+def _gap(kernel: Kernel, model: Model, race: Race, operations: int) -> Gap | None:
+    """Where a barrier separates a sample of the race; None when no uniform place can."""
+    with limited(operations):
+        first, second = _sample(model, race)
+    where = dict(zip((s.name for s in model.statements), _leaf_paths(kernel.body, ()), strict=True))
+    early, late = race.first, race.second
+    for x, y in zip(early.time, late.time, strict=False):
+        a, b = (first[x] if isinstance(x, str) else x), (second[y] if isinstance(y, str) else y)
+        if a == b:
+            continue
+        if a > b:
+            early, late = late, early
+        if isinstance(x, str) and isinstance(y, str):
+            return _carried(kernel, model, x)
+        return _between(kernel, model, where[early.name], where[late.name])
+    return None
+
+
+def _sample(model: Model, race: Race) -> tuple[dict[str, int], dict[str, int]]:
+    point = race.pairs.wrap().sample_point()
+    n = race.pairs.dim(isl.dim_type.in_)
+    values = [
+        int(point.get_coordinate_val(isl.dim_type.set, i).to_python())
+        for i in range(point.get_space().dim(isl.dim_type.set))
+    ]
+    one = dict(zip(race.first.frame.dims, values[:n], strict=True))
+    two = dict(zip(race.second.frame.dims, values[n:], strict=True))
+    return one, two
+
+
+def _carried(kernel: Kernel, model: Model, var: str) -> Gap | None:
+    """At the end of the body of loop `var`."""
+    found = _find_loop(kernel.body, var, ())
+    if found is None:
+        return None
+    path, loop = found
+    gap = Gap(path, len(loop.body.stmts))
+    return gap if _uniform(kernel, model, gap.path) else None
+
+
+def _between(kernel: Kernel, model: Model, early: Path, late: Path) -> Gap | None:
+    """In the innermost block that holds both, before the later one."""
+    common = 0
+    while early[common] == late[common]:
+        common += 1
+    gap = Gap(late[:common], late[common])
+    return gap if _uniform(kernel, model, gap.path) else None
+
+
+def _uniform(kernel: Kernel, model: Model, path: Path) -> bool:
+    """Whether all threads of a block come to the block at `path` together."""
+    around, sides = _enclosing(kernel.body, path)
+    return why_not_uniform(model, Site(Barrier(), around, sides), LoopKind.THREAD_X) is None
+
+
+def _blocks(s: Stmt) -> tuple[Block, ...]:
+    match s:
+        case Block():
+            return (s,)
+        case For():
+            return (s.body,)
+        case If():
+            return (s.body, s.orelse)
+        case _:
+            return ()
+
+
+def _child(s: Stmt, number: int) -> tuple[Stmt, bool]:
+    """Child `number` of a container, and whether it is on an else side."""
+    for i, block in enumerate(_blocks(s)):
+        if number < len(block.stmts):
+            return block.stmts[number], i == 1
+        number -= len(block.stmts)
+    raise IndexError(number)
+
+
+def _enclosing(body: Block, path: Path) -> tuple[tuple[For | If, ...], tuple[bool, ...]]:
+    around: list[For | If] = []
+    sides: list[bool] = []
+    here: Stmt = body
+    for number in path:
+        here, _ = _child(here, number)
+        if isinstance(here, For | If):
+            around.append(here)
+    sides = [False] * sum(isinstance(s, If) for s in around)
+    return tuple(around), tuple(sides)
+
+
+def _leaf_paths(s: Stmt, path: Path) -> list[Path]:
+    """Paths of all stores and reductions, in text order."""
+    if isinstance(s, Store | Reduce):
+        return [path]
+    out: list[Path] = []
+    number = 0
+    for block in _blocks(s):
+        for x in block.stmts:
+            out += _leaf_paths(x, (*path, number))
+            number += 1
+    return out
+
+
+def _barrier_paths(s: Stmt, path: Path) -> list[Path]:
+    if isinstance(s, Barrier):
+        return [path]
+    out: list[Path] = []
+    number = 0
+    for block in _blocks(s):
+        for x in block.stmts:
+            out += _barrier_paths(x, (*path, number))
+            number += 1
+    return out
+
+
+def _find_loop(s: Stmt, var: str, path: Path) -> tuple[Path, For] | None:
+    if isinstance(s, For) and s.var == var:
+        return path, s
+    number = 0
+    for block in _blocks(s):
+        for x in block.stmts:
+            found = _find_loop(x, var, (*path, number))
+            if found is not None:
+                return found
+            number += 1
+    return None
+
+
+def _insert(body: Block, path: Path, position: int) -> Block:
+    return _edit(body, path, lambda stmts, at: (*stmts[:at], Barrier(), *stmts[at:]), position)
+
+
+def _remove(body: Block, path: Path) -> Block:
+    return _edit(body, path[:-1], lambda stmts, at: (*stmts[:at], *stmts[at + 1 :]), path[-1])
+
+
+def _edit(body: Block, path: Path, change: Change, position: int) -> Block:
+    """Apply `change` to the statements of the block at `path`, at `position` in it."""
+    if not path:
+        return Block(change(body.stmts, position))
+    number = path[0]
+    s = body.stmts[number]
+    rest = path[1:]
+    new: Stmt
+    match s:
+        case Block():
+            new = _edit(s, rest, change, position)
+        case For():
+            new = replace(s, body=_edit(s.body, rest, change, position))
+        case If():
+            here = rest[0] if rest else position
+            n = len(s.body.stmts)
+            if here < n or (here == n and not rest and not s.orelse.stmts):
+                new = replace(s, body=_edit(s.body, rest, change, position))
+            elif rest:
+                moved = (rest[0] - n, *rest[1:])
+                new = replace(s, orelse=_edit(s.orelse, moved, change, position))
+            else:
+                new = replace(s, orelse=_edit(s.orelse, rest, change, position - n))
+        case _:
+            raise IndexError(path)
+    return Block((*body.stmts[:number], new, *body.stmts[number + 1 :]))
+
+
+def _minimal(kernel: Kernel, needed: Needed, hopeless: set[tuple[str, str]]) -> Kernel:
+    """Without the barriers that others make redundant, deepest tried first."""
+    found = _barrier_paths(kernel.body, ())
+    if len(found) < 2:
+        return kernel
+    for path in sorted(found, key=lambda p: (-len(p), p)):
+        trial = replace(kernel, body=_remove(kernel.body, path))
+        if needed.first_left(trial, hopeless) is None:
+            return _minimal(trial, needed, hopeless)
+    return kernel
