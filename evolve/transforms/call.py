@@ -11,7 +11,8 @@ from evolve.dsl.program import Hole, ListValue, Name, Operation, Statement, Valu
 from evolve.dsl.registry import primitives
 from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Buffer, For
-from evolve.ir.visit import Site, local_buffers, loop_sites
+from evolve.ir.visit import Site, local_buffers
+from evolve.transforms.edit import sites
 from evolve.transforms.names import NameTable, find_loops
 
 Result: TypeAlias = tuple[Kernel, NameTable]
@@ -77,7 +78,7 @@ class Call:
     def is_single(self, name: str) -> bool:
         """Whether a `loops` argument is one bare loop, neither a list nor a group."""
         value = self.value(name)
-        return isinstance(value, Name) and value.text in loop_sites(self.kernel.body)
+        return isinstance(value, Name) and value.text in sites(self.kernel)
 
     def loops(self, name: str) -> tuple[str, ...]:
         """The loops of a `loops` argument: groups flattened, no loop twice."""
@@ -97,7 +98,7 @@ class Call:
         found = find_loops(self.kernel, self.names, self.word(name))
         if len(found) != 1:
             raise RefusedError("E-NAME", f"{self.word(name)} is a group of {len(found)} loops, one is needed")
-        return loop_sites(self.kernel.body)[found[0]]
+        return sites(self.kernel)[found[0]]
 
     def buffer(self, name: str) -> Buffer:
         """A buffer, global or local."""

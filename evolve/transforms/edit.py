@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from evolve.ir.affine import Ranges, simplify
@@ -12,43 +12,55 @@ from evolve.ir.kernel import Kernel
 from evolve.ir.scope import conjuncts, ranges_at
 from evolve.ir.stmt import Alloc, Block, For, If, Origin, Reduce, Stmt, Store
 from evolve.ir.types import DType
-from evolve.ir.visit import Site, leaves, loads, loop_sites, map_expr, rewrite, variables, walk
+from evolve.ir.visit import Site, leaves, loads, loop_sites, map_expr, variables, walk
 
 
 def replace_loop(kernel: Kernel, name: str, f: Callable[[For], Stmt | tuple[Stmt, ...]]) -> Kernel:
-    """The kernel with the loop `name` replaced by what `f` makes of it."""
-    return replace(
-        kernel, body=rewrite(kernel.body, lambda s: f(s) if isinstance(s, For) and s.var == name else None)
-    )
+    """The kernel with the loop `name` replaced by what `f` makes of it. Raises KeyError."""
+    body = _replace_loop_in(kernel.body, name, f)
+    if body is None:
+        raise KeyError(name)
+    return replace(kernel, body=body)
 
 
-def replace_stmt(kernel: Kernel, old: Stmt, new: Stmt | tuple[Stmt, ...]) -> Kernel:
-    """The kernel with one statement, found by identity, replaced."""
-    return replace(kernel, body=_replace_in(kernel.body, old, new))
+def _replace_loop_in(block: Block, name: str, f: Callable[[For], Stmt | tuple[Stmt, ...]]) -> Block | None:
+    """None when the loop is not in the block."""
+    for position, s in enumerate(block.stmts):
+        new: Stmt | tuple[Stmt, ...] | None = None
+        if isinstance(s, For) and s.var == name:
+            new = f(s)
+        elif isinstance(s, Block):
+            new = _replace_loop_in(s, name, f)
+        elif isinstance(s, For | If):
+            inside = _replace_loop_in(s.body, name, f)
+            if inside is not None:
+                new = replace(s, body=inside)
+            elif isinstance(s, If):
+                inside = _replace_loop_in(s.orelse, name, f)
+                new = None if inside is None else replace(s, orelse=inside)
+        if new is not None:
+            middle = new if isinstance(new, tuple) else (new,)
+            return Block((*block.stmts[:position], *middle, *block.stmts[position + 1 :]))
+    return None
 
 
-def _replace_in(block: Block, old: Stmt, new: Stmt | tuple[Stmt, ...]) -> Block:
-    out: list[Stmt] = []
-    for s in block.stmts:
-        if s is old:
-            out.extend(new if isinstance(new, tuple) else (new,))
-            continue
-        match s:
-            case Block():
-                out.append(_replace_in(s, old, new))
-            case For():
-                out.append(replace(s, body=_replace_in(s.body, old, new)))
-            case If():
-                body, orelse = _replace_in(s.body, old, new), _replace_in(s.orelse, old, new)
-                out.append(replace(s, body=body, orelse=orelse))
-            case _:
-                out.append(s)
-    return Block(tuple(out))
+_SITES: list[tuple[Block, Mapping[str, Site]]] = []
+
+
+def sites(kernel: Kernel) -> Mapping[str, Site]:
+    """Loops by name, in textual order; remembered for the last few kernels, which are asked many times."""
+    for body, known in _SITES:
+        if body is kernel.body:
+            return known
+    found = loop_sites(kernel.body)
+    _SITES.append((kernel.body, found))
+    del _SITES[:-8]
+    return found
 
 
 def loop_at(kernel: Kernel, name: str) -> tuple[For, Site]:
     """The loop of that name and where it is. Raises KeyError."""
-    site = loop_sites(kernel.body)[name]
+    site = sites(kernel)[name]
     assert isinstance(site.stmt, For)
     return site.stmt, site
 

@@ -57,9 +57,12 @@ def split_named(
         outer, inner = targets
     else:
         outer, inner = fresh(f"{loop}.o", taken), fresh(f"{loop}.i", taken)
-    # The old name may come back for a result: a placeholder keeps the substitution apart from it.
-    kernel = split_loop(kernel, loop, factor, f"{outer}'", f"{inner}'", note)
-    kernel = rename_loops(kernel, {f"{outer}'": outer, f"{inner}'": inner})
+    if loop in (outer, inner):
+        # The old name comes back for a result: a placeholder keeps the substitution apart from it.
+        kernel = split_loop(kernel, loop, factor, f"{outer}'", f"{inner}'", note)
+        kernel = rename_loops(kernel, {f"{outer}'": outer, f"{inner}'": inner})
+    else:
+        kernel = split_loop(kernel, loop, factor, outer, inner, note)
     return kernel, names.without_loop(loop, f"split into {outer} and {inner}"), outer, inner
 
 

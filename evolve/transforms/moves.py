@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from evolve.dsl.diagnostic import RefusedError
 from evolve.dsl.parser import parse_statement
@@ -14,8 +15,9 @@ from evolve.ir.kernel import Kernel
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Alloc, Block, For, If, Reduce
 from evolve.ir.types import LoopKind, Space
-from evolve.ir.visit import Site, local_buffers, loop_sites, walk
+from evolve.ir.visit import Site, local_buffers, walk
 from evolve.transforms.call import TRANSFORMS, Call
+from evolve.transforms.edit import sites
 from evolve.transforms.mapping import FREE
 from evolve.transforms.names import NameTable
 
@@ -78,7 +80,7 @@ def _fits(kernel: Kernel, limits: MoveLimits) -> bool:
 
 def _candidates(kernel: Kernel, limits: MoveLimits) -> Iterator[tuple[str, ...]]:
     """Statements to try, those together whose preconditions are the same."""
-    loops = loop_sites(kernel.body)
+    loops = sites(kernel)
     extents = {name: _extent(kernel, site) for name, site in loops.items()}
     yield from _knowledge(kernel)
     for name, site in loops.items():
@@ -133,12 +135,13 @@ def _of_loop(
             yield (f"warp_reduce({name})",)
         if extent % 32 == 0 and 32 < extent <= limits.threads:
             yield (f"block_reduce({name})",)
+    innermost = not any(isinstance(s.stmt, For) for s in walk(loop.body))
     for width in (2, 4):
-        if extent % width == 0:
+        if innermost and extent % width == 0:
             yield (f"vectorize({name}, {width})",)
 
 
-def _of_nests(kernel: Kernel, loops: dict[str, Site]) -> Iterator[tuple[str, ...]]:
+def _of_nests(kernel: Kernel, loops: Mapping[str, Site]) -> Iterator[tuple[str, ...]]:
     for name, site in loops.items():
         outer = site.stmt
         assert isinstance(outer, For)
@@ -155,7 +158,7 @@ def _of_nests(kernel: Kernel, loops: dict[str, Site]) -> Iterator[tuple[str, ...
     blocks = [kernel.body, *(b for s in walk(kernel.body) for b in _bodies(s.stmt))]
     for block in blocks:
         siblings = [s for s in block.stmts if isinstance(s, For) and s.kind in FREE]
-        for first, second in zip(siblings, siblings[1:], strict=False):
+        for first, second in pairwise(siblings):
             yield (f"jam({first.var}, {second.var})",)
 
 
@@ -174,7 +177,7 @@ def _only_loop(body: Block) -> For | None:
     return None
 
 
-def _of_buffers(kernel: Kernel, loops: dict[str, Site]) -> Iterator[tuple[str, ...]]:
+def _of_buffers(kernel: Kernel, loops: Mapping[str, Site]) -> Iterator[tuple[str, ...]]:
     local = local_buffers(kernel.body)
     for name, site in loops.items():
         loop = site.stmt

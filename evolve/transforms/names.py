@@ -9,7 +9,8 @@ from types import MappingProxyType
 
 from evolve.dsl.diagnostic import RefusedError
 from evolve.ir.kernel import Kernel
-from evolve.ir.visit import local_buffers, loop_sites
+from evolve.ir.visit import local_buffers
+from evolve.transforms.edit import sites
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class NameTable:
 
 def find_loops(kernel: Kernel, names: NameTable, name: str) -> tuple[str, ...]:
     """The loops that `name` stands for. Raises RefusedError E-NAME."""
-    loops = loop_sites(kernel.body)
+    loops = sites(kernel)
     if name in loops:
         return (name,)
     if name in names.groups:
@@ -52,7 +53,7 @@ def find_loops(kernel: Kernel, names: NameTable, name: str) -> tuple[str, ...]:
 
 def taken_names(kernel: Kernel) -> set[str]:
     """Names that loops, buffers and parameters carry."""
-    return {*kernel.params, *loop_sites(kernel.body), *local_buffers(kernel.body)}
+    return {*kernel.params, *sites(kernel), *local_buffers(kernel.body)}
 
 
 def claim(kernel: Kernel, name: str) -> str:

@@ -15,7 +15,6 @@ from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import (
     fresh,
     leaves,
-    loop_sites,
     map_block_exprs,
     map_expr,
     rewrite,
@@ -23,7 +22,7 @@ from evolve.ir.visit import (
     variables,
 )
 from evolve.transforms.call import Call, Result, loop_of, transform
-from evolve.transforms.edit import conflict, extent_at, loop_at, reads_memory, replace_loop, touched
+from evolve.transforms.edit import conflict, extent_at, loop_at, reads_memory, replace_loop, sites, touched
 from evolve.transforms.loops import Chain, build_chain, chain_from, outermost_of
 from evolve.transforms.names import taken_names
 
@@ -33,7 +32,7 @@ def jam(call: Call) -> Result:
     """See dsl_spec/jam.yaml."""
     kernel = call.kernel
     first, second = loop_of(call.site("first")), loop_of(call.site("second"))
-    path = loop_sites(kernel.body)[first.var].path
+    path = sites(kernel)[first.var].path
     if first.kind is not second.kind or first.kind not in (
         LoopKind.SERIAL,
         LoopKind.PARALLEL,
