@@ -16,9 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 SCHEMA_VERSION = 1
 
-Status = Literal[
-    "unparsable", "duplicate", "illegal", "compile_failed", "incorrect", "quarantined", "scored"
-]
+Status = Literal["unparsable", "duplicate", "illegal", "compile_failed", "incorrect", "quarantined", "scored"]
 StopReason = Literal["budget", "speed_of_light", "stagnation", "exhausted"]
 
 

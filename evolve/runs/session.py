@@ -221,9 +221,7 @@ def _device(device: Device) -> DeviceInfo:
     return DeviceInfo(kind=device.kind, profile=device.profile, timing=device.timing)
 
 
-def _started(
-    request: ProblemRequest, settings: Settings, info: ProblemInfo, folder: RunFolder
-) -> RunStarted:
+def _started(request: ProblemRequest, settings: Settings, info: ProblemInfo, folder: RunFolder) -> RunStarted:
     sol = info.sol
     return RunStarted(
         tool_version=tool_version(),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evolve.events.blobs import BlobStore
-from evolve.events.schema import Event, Paused, Resumed, RunStarted
+from evolve.events.schema import Champion, Event, Paused, Resumed, RunStarted
 from evolve.ir.errors import EvolveError
 from evolve.search.state import FUNNEL, SearchState
 
@@ -22,6 +22,7 @@ class RunView:
     state: SearchState = field(default_factory=SearchState)
     ended: str = _STILL_RUNNING
     wall_s: float = 0.0
+    champions: list[int] = field(default_factory=list)
     _last_t: float | None = None
 
     def apply(self, event: Event) -> None:
@@ -32,6 +33,8 @@ class RunView:
         self._last_t = event.t
         if isinstance(body, RunStarted):
             self.started = body
+        elif isinstance(body, Champion):
+            self.champions.append(body.proposal)
         self.state.apply(body)
         if isinstance(body, Paused):
             self.ended = body.reason

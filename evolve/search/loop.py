@@ -282,12 +282,9 @@ class Search:
             self._emit(compared)
             if not compared.better:
                 return
-        self._emit(
-            Champion(proposal=pending.proposal, time_us=result.time_us or 0.0, fitness=result.fitness)
-        )
+        self._emit(Champion(proposal=pending.proposal, time_us=result.time_us or 0.0, fitness=result.fitness))
         self._on_champion(pending.proposal, pending.program, result.source or "")
 
 
 class _ReplayEnds(Exception):  # noqa: N818
     """A log without a writer has no more events."""
-

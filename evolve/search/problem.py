@@ -118,8 +118,10 @@ ProgramT = TypeVar("ProgramT")
 
 
 class Problem(Protocol[ProgramT]):
-    """A kernel on a workload and a device. Methods may be called in forked worker processes.
+    """A kernel on a workload and a device. `open_problem(request)` of `evolve.search.task` makes one.
 
+    `parse`, `compile`, `score` are called in worker processes forked after `baseline` returned, so
+    no thread may be running then. `parse("")` must be the kernel as given.
     A deterministic problem (`sim`) must answer the same for the same text in every process.
     """
 
@@ -157,4 +159,12 @@ class Problem(Protocol[ProgramT]):
 
     def legal_moves(self, text: str) -> Sequence[str]:
         """Statements that may be appended to this program, each legal, holes allowed, in a fixed order."""
+        ...
+
+    def render(self, compiled: Compiled) -> str:
+        """The CUDA text of a PROVED program."""
+        ...
+
+    def inspect(self) -> Mapping[str, Any]:
+        """JSON data with `kernels`, `loops`, `buffers`, `features`, `workload` and `sol`."""
         ...

@@ -130,4 +130,3 @@ class SerialEvaluator:
 def compare_texts(problem: Problem[Any], first: str, second: str) -> Comparison:
     """Times two program texts against each other; the empty text is the kernel as given."""
     return problem.compare(problem.compile(problem.parse(first)), problem.compile(problem.parse(second)))
-

@@ -148,8 +148,9 @@ def test_replay_of_an_unfinished_run_stops_where_it_ends(whole: RunFolder, tmp_p
         (tmp_path / "events.jsonl").write_bytes(b"".join(lines[:kept]))
         state = replay(RunFolder(tmp_path, "cut"))
         assert state.stopped is None
-        assert sum(state.funnel.values()) == sum(b'"kind":"proposed"' in x or b'"kind":"result"' in x
-                                                 for x in lines[:kept])
+        assert sum(state.funnel.values()) == sum(
+            b'"kind":"proposed"' in x or b'"kind":"result"' in x for x in lines[:kept]
+        )
 
 
 def test_replay_refuses_another_decision(whole: RunFolder, tmp_path: Path) -> None:

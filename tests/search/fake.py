@@ -90,7 +90,7 @@ class FakeProblem:
             "scored",
             time_us=SOL_US / fitness,
             fitness=fitness,
-            source=f"__global__ void fake() {{ /* {settings} */ }}\n",
+            source=self.render(compiled),
             gap={"binding": "dram", "causes": (1, 2)},
         )
 
@@ -112,3 +112,10 @@ class FakeProblem:
     def legal_moves(self, text: str) -> Sequence[str]:
         held = {knob for knob, _ in self.parse(text).settings}
         return [f"set({knob}, ?[1, 2, 4, 8, 16, 64])" for knob in KNOBS if knob not in held]
+
+    def render(self, compiled: Compiled) -> str:
+        return f"__global__ void fake() {{ /* {dict(compiled.payload.settings)} */ }}\n"
+
+    def inspect(self) -> dict[str, object]:
+        empty: dict[str, object] = {key: [] for key in ("kernels", "loops", "buffers")}
+        return empty | {"features": {"loops": 1}, "workload": {"rows": 4}, "sol": {"time_us": SOL_US}}

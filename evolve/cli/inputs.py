@@ -1,0 +1,87 @@
+"""Reading what the user names: files, and from them the problem."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evolve.ir.errors import EvolveError
+
+if TYPE_CHECKING:
+    from evolve.search.problem import Compiled, Problem, ProblemRequest
+
+_LIMIT = 8 * 1024 * 1024
+
+
+def read_text(path: Path, what: str) -> str:
+    """A text file. Raises EvolveError `no-such-file` or `unreadable-file`, naming it."""
+    if str(path) == "-":
+        data = sys.stdin.buffer.read(_LIMIT + 1)
+    else:
+        try:
+            with path.open("rb") as file:
+                data = file.read(_LIMIT + 1)
+        except FileNotFoundError as cause:
+            raise EvolveError("no-such-file", f"there is no such {what}", file=str(path)) from cause
+        except (OSError, ValueError) as cause:
+            reason = getattr(cause, "strerror", None) or str(cause)
+            raise EvolveError(
+                "unreadable-file", f"cannot read the {what}: {reason}", file=str(path)
+            ) from cause
+    if len(data) > _LIMIT:
+        raise EvolveError("unreadable-file", f"the {what} is over {_LIMIT >> 20} MiB", file=str(path))
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as cause:
+        line = data[: cause.start].count(b"\n") + 1
+        message = f"the {what} is not UTF-8 text"
+        raise EvolveError("unreadable-file", message, file=str(path), line=line) from cause
+
+
+def problem_request(
+    kernel: Path, entry: str | None, workload: Path | None, device: str, numerics: str
+) -> ProblemRequest:
+    """The request of these options, files read. Raises EvolveError."""
+    from evolve.search.problem import ProblemRequest
+
+    return ProblemRequest(
+        kernel_file=str(kernel),
+        kernel_text=read_text(kernel, "kernel file"),
+        entry=entry,
+        workload_text=None if workload is None else read_text(workload, "workload file"),
+        workload_file=None if workload is None else str(workload),
+        device=device,
+        numerics=numerics,
+    )
+
+
+def open_problem(request: ProblemRequest) -> Problem[Any]:
+    """The problem of a request: lifts the kernel, settles workload and device. Raises EvolveError."""
+    from evolve.search.task import open_problem as opened
+
+    problem: Problem[Any] = opened(request)
+    return problem
+
+
+def compile_program(problem: Problem[Any], path: Path) -> Compiled:
+    """Compiles a program file, holes filled with their first choices.
+
+    Raises EvolveError, naming the file, if it does not parse; a refusal is a verdict.
+    """
+    from evolve.agents.holes import read_template
+    from evolve.cli.output import note
+    from evolve.search.problem import Compiled
+
+    template = read_template(read_text(path, "program"))
+    if template.choices:
+        note(f"{path}: {len(template.choices)} holes are filled with their first choices")
+    try:
+        program = problem.parse(template.fill((0,) * len(template.choices)))
+    except EvolveError as error:
+        error.file = error.file or str(path)
+        raise
+    try:
+        return problem.compile(program)
+    except EvolveError as error:
+        return Compiled("REFUTED", ({"code": error.code, "message": error.message, "line": error.line},))

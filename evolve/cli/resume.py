@@ -1,0 +1,25 @@
+"""`evolve resume`: goes on with a run."""
+
+from __future__ import annotations
+
+from evolve.cli import options
+
+
+def command(run: options.Run, workers: options.Workers = None, json: options.Json = False) -> int:
+    """Go on with an interrupted run.
+
+    On `sim` it ends with the same candidates as a run that was never interrupted. A run that has
+    ended by its own rules is only shown again.
+    """
+    from evolve.cli.inputs import open_problem
+    from evolve.cli.output import Output
+    from evolve.cli.run import finish
+    from evolve.cli.searching import searching
+    from evolve.runs.folder import find_run
+    from evolve.runs.session import resume
+
+    with Output(json) as output:
+        folder = find_run(run)
+        with searching(open_problem, workers) as session:
+            resume(folder, session)
+        return finish(folder, output)

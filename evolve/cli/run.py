@@ -1,0 +1,78 @@
+"""`evolve run`: the search."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evolve.cli import options
+
+if TYPE_CHECKING:
+    from evolve.cli.output import Output
+    from evolve.runs.folder import RunFolder
+
+
+def command(
+    kernel: options.Kernel,
+    budget: Annotated[
+        int, typer.Option("--budget", metavar="N", min=1, help="How many candidates may be scored.")
+    ] = 200,
+    agent: Annotated[
+        str, typer.Option("--agent", metavar="NAME", help="Who proposes programs: expert or random.")
+    ] = "expert",
+    search: Annotated[
+        str, typer.Option("--search", metavar="HOW", help="evolve, or best-of-n: the agent alone, a control.")
+    ] = "evolve",
+    entry: options.Entry = None,
+    workload: options.Workload = None,
+    device: options.Device = "auto",
+    numerics: options.Numerics = "reassociate",
+    seed: options.Seed = 0,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="The run's folder; default runs/<id>.")
+    ] = None,
+    workers: options.Workers = None,
+    json: options.Json = False,
+) -> int:
+    """Search for a faster, proved kernel.
+
+    Proposes transform programs, proves each legal, executes, checks and scores it, and keeps the
+    whole search on record. Ctrl-C stops it; `evolve resume` goes on.
+    """
+    from evolve.cli.inputs import open_problem, problem_request
+    from evolve.cli.output import Output
+    from evolve.cli.searching import searching
+    from evolve.events.schema import Settings
+    from evolve.ir.errors import EvolveError
+    from evolve.runs.session import start
+
+    if search not in ("evolve", "best-of-n"):
+        raise EvolveError("usage", f"--search is evolve or best-of-n, not {search!r}")
+    settings = Settings(budget=budget, seed=seed, agent=agent, search=search)  # type: ignore[arg-type]
+    with Output(json) as output:
+        request = problem_request(kernel, entry, workload, device, numerics)
+        with searching(open_problem, workers) as session:
+            folder = start(request, settings, out, session)
+        return finish(folder, output)
+
+
+def finish(folder: RunFolder, output: Output) -> int:
+    """Prints what a run came to; returns the exit status."""
+    from evolve.cli.main import INTERRUPTED
+    from evolve.cli.output import note
+    from evolve.events.log import read_log
+    from evolve.report.table import final_table
+    from evolve.runs.summary import as_document, fold
+
+    view = fold(read_log(folder.log).events)
+    document = as_document(view, folder.name, folder.blobs)
+    if output.as_json:
+        output.document(document)
+    output.text(final_table(document, folder.path))
+    if view.ended == "interrupted":
+        note(f"interrupted; go on with: evolve resume {folder.name}")
+        return INTERRUPTED
+    reached = view.state.scored or view.ended == "speed_of_light"
+    return 0 if reached else 1

@@ -1,0 +1,65 @@
+"""What `run` and `resume` share: the session with display, workers and Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from evolve.cli.interrupts import Interrupts
+from evolve.cli.output import note
+from evolve.ir.errors import EvolveError
+
+if TYPE_CHECKING:
+    from evolve.events.schema import Body
+    from evolve.runs.folder import RunFolder
+    from evolve.runs.session import OpenProblem, Session
+    from evolve.search.problem import ProblemInfo
+
+_MOST_WORKERS = 8
+
+
+@contextmanager
+def searching(open_problem: OpenProblem, workers: int | None) -> Iterator[Session]:
+    """A session that shows progress on standard error and stops on Ctrl-C.
+
+    Whatever ends a search that had begun, the message says how to go on.
+    """
+    from evolve.agents.registry import make_agent
+    from evolve.report.display import make_display
+    from evolve.runs.session import Session
+
+    display = make_display()
+    folder_name = ""
+
+    def announce(folder: RunFolder, info: ProblemInfo) -> None:
+        nonlocal folder_name
+        folder_name = folder.name
+        display.announce(folder.path, info)
+
+    with Interrupts() as interrupts:
+
+        def observe(body: Body, recorded: bool) -> None:
+            display.observe(body, recorded)
+            # From the baseline on there is something to resume.
+            interrupts.soft = interrupts.soft or body.kind == "baseline"
+
+        try:
+            with display:
+                yield Session(
+                    open_problem=open_problem,
+                    make_agent=make_agent,
+                    workers=workers or min(_MOST_WORKERS, _cores()),
+                    interrupted=interrupts,
+                    observe=observe,
+                    announce=announce,
+                )
+        except (EvolveError, KeyboardInterrupt):
+            if interrupts.soft:
+                note(f"the run is on disk; go on with: evolve resume {folder_name}")
+            raise
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))

@@ -1,0 +1,46 @@
+"""`evolve show`: the story of a run, or of one candidate."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from evolve.cli import options
+
+
+def command(
+    run: options.Run,
+    candidate: Annotated[
+        int | None,
+        typer.Argument(metavar="[CANDIDATE]", help="A proposal's number; 0 is the baseline.", min=0),
+    ] = None,
+    json: options.Json = False,
+) -> int:
+    """Tell the story of a run, or of one candidate.
+
+    Its champions and what became of the proposals.
+
+    With CANDIDATE: that program, where it came from, its verdict, score and gap.
+    """
+    from evolve.cli.output import Output
+    from evolve.events.log import read_log
+    from evolve.report.story import candidate_text, run_text
+    from evolve.runs.folder import find_run
+    from evolve.runs.story import candidate_story, run_story
+    from evolve.runs.summary import fold
+
+    with Output(json) as output:
+        folder = find_run(run)
+        view = fold(read_log(folder.log).events)
+        if candidate is None:
+            story = run_story(view, folder)
+            if output.as_json:
+                output.document(story)
+            output.text(run_text(story))
+        else:
+            story = candidate_story(view, folder, candidate)
+            if output.as_json:
+                output.document(story)
+            output.text(candidate_text(story))
+        return 0

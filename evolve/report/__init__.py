@@ -1,0 +1,1 @@
+"""What people see: the live display, the tables, the stories."""

@@ -1,0 +1,102 @@
+"""The display of a running search on standard error: live on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+from evolve.events.schema import Body, Champion, Result
+from evolve.report.progress import Progress
+from evolve.report.table import STOPPED, funnel_text
+from evolve.report.units import duration, microseconds
+from evolve.search.problem import ProblemInfo
+from evolve.search.state import FUNNEL
+
+
+class Display(Protocol):
+    """Shows a search."""
+
+    def announce(self, folder: Path, info: ProblemInfo) -> None:
+        """Before the baseline runs: what was found and assumed."""
+        ...
+
+    def observe(self, body: Body, recorded: bool) -> None:
+        """Every event."""
+        ...
+
+    def __enter__(self) -> Display: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def make_display() -> Display:
+    """The live display if standard error is a terminal that can move its cursor, else plain lines."""
+    if sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+        from evolve.report.live import LiveDisplay
+
+        return LiveDisplay()
+    return PlainDisplay()
+
+
+def opening(folder: Path, info: ProblemInfo) -> list[str]:
+    """The lines that say what is about to be searched, on what assumptions."""
+    sizes = ", ".join(
+        f"{name}={value}" for name, value in info.workload.items() if isinstance(value, int | str)
+    )
+    lines = [
+        f"kernel {info.entry} on {info.device.name}: times are {info.device.timing}",
+        f"speed of light {microseconds(info.sol.time_us)}, bound by {info.sol.bound}",
+        f"numerics: {info.numerics}",
+    ]
+    if sizes:
+        lines.append(f"workload: {sizes}")
+    lines += [f"assumed: {one}" for one in info.assumptions]
+    return [*lines, f"run folder: {folder}"]
+
+
+def _standing(time_us: float, fitness: float) -> str:
+    return f"{microseconds(time_us)}, {fitness:.3f} of the speed of light"
+
+
+class PlainDisplay:
+    """A line for each champion and for every tenth candidate."""
+
+    def __init__(self) -> None:
+        self._progress = Progress()
+
+    def announce(self, folder: Path, info: ProblemInfo) -> None:
+        """Prints the opening."""
+        for line in opening(folder, info):
+            self._say(line)
+
+    def observe(self, body: Body, recorded: bool) -> None:
+        """Prints what is worth a line."""
+        progress, state = self._progress, self._progress.state
+        progress.apply(body, recorded)
+        if recorded or state.settings is None:
+            return
+        if body.kind == "baseline":
+            self._say(f"baseline: {_standing(body.time_us, body.fitness)}")
+        elif isinstance(body, Champion):
+            self._say(f"candidate {body.proposal}: {_standing(body.time_us, body.fitness)}")
+        elif isinstance(body, Result) and body.status == "scored" and state.scored % 10 == 0:
+            left = progress.time_left_s()
+            rest = f"; about {duration(left)} left" if left is not None else ""
+            counts = funnel_text({stage: state.funnel[stage] for stage in FUNNEL})
+            self._say(f"{state.scored} of {state.settings.budget} scored ({counts}){rest}")
+        elif body.kind == "stopped":
+            self._say(f"stopped: {STOPPED.get(body.reason, body.reason)}")
+
+    def _say(self, line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    def __enter__(self) -> PlainDisplay:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass

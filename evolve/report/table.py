@@ -1,0 +1,54 @@
+"""The final table of a run, from the document that `run --json` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from evolve.report.units import duration, microseconds
+
+STOPPED = {
+    "budget": "the budget is spent",
+    "speed_of_light": "nothing is left to win",
+    "stagnation": "nothing better for long",
+    "exhausted": "no new programs were found",
+    "interrupted": "interrupted",
+    "running": "not ended, or killed",
+}
+
+
+def final_table(document: Mapping[str, Any], folder: Path) -> str:
+    """Baseline, best, speed of light, what binds, the funnel, where the files are; plain text."""
+    device, sol, best = document["device"], document["sol"], document["best"]
+    baseline, budget, timing = document["baseline"], document["budget"], device["timing"]
+    rows = [
+        ("", f"time ({timing})", "of SOL", "speedup"),
+        ("baseline", microseconds(baseline["time_us"]), f"{baseline['fitness']:.3f}", "1.00x"),
+        (
+            f"best, candidate {best['candidate']}" if best["candidate"] else "best: the baseline",
+            microseconds(best["time_us"]),
+            f"{best['fitness']:.3f}",
+            f"{best['speedup']:.2f}x" if best["speedup"] is not None else "-",
+        ),
+        ("speed of light", microseconds(sol["time_us"]), "1.000", f"bound: {sol['bound']}"),
+    ]
+    widths = [max(len(row[i]) for row in rows) for i in range(3)]
+    lines = [f"{document['kernel']} on {device['kind']}:{device['profile']}", ""]
+    for name, time_us, fitness, speedup in rows:
+        line = f"  {name:<{widths[0]}}  {time_us:>{widths[1]}}  {fitness:>{widths[2]}}  {speedup}"
+        lines.append(line.rstrip())
+    reason = STOPPED.get(document["stopped"], document["stopped"])
+    lines += [
+        "",
+        f"  scored {budget['scored']} of {budget['limit']} in {duration(document['wall_s'])}; {reason}",
+        f"  funnel: {funnel_text(document['funnel'])}",
+        f"  files: {folder / 'best.cu'}, {folder / 'best.dsl'}, {folder / 'events.jsonl'}",
+    ]
+    return "\n".join(lines)
+
+
+def funnel_text(funnel: Mapping[str, int]) -> str:
+    """The funnel in one line, stages that nothing fell into left out."""
+    stages = [f"{count} {stage.replace('_', ' ')}" for stage, count in funnel.items() if count]
+    return ", ".join(stages) or "nothing proposed"

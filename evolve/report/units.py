@@ -1,0 +1,24 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+
+def microseconds(value: float | None) -> str:
+    """A time in a unit that suits it."""
+    if value is None:
+        return "-"
+    if value >= 1e6:
+        return f"{value / 1e6:.3g} s"
+    if value >= 1e3:
+        return f"{value / 1e3:.3g} ms"
+    return f"{value:.3g} us" if value < 100 else f"{value:.1f} us"
+
+
+def duration(seconds: float) -> str:
+    """A wait: 42 s, 3 min 10 s, 2 h 5 min."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
