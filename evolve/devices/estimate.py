@@ -22,6 +22,7 @@ from evolve.devices.chain import SHARED_CLOCKS, Access, AccessModel, chain
 from evolve.devices.traffic import SiteTraffic, Traffic
 from evolve.devices.trips import trip_counts
 from evolve.sol.ceilings import dram_ceiling, fp32_rate, launch_floor
+from evolve.sol.gap import Breakdown
 from evolve.target.limits import Occupancy, occupancy
 from evolve.target.profile import Profile
 from evolve.toolchain.cubin import KernelResources
@@ -65,6 +66,18 @@ class Estimate:
     def to_json(self) -> dict[str, Any]:
         """As plain JSON data."""
         return asdict(self)
+
+    def breakdown(self, measured_s: float | None = None) -> Breakdown:
+        """For the gap report. With a measured time the model only says how it divides.
+
+        A measured time below the estimate scales the shares down; one above it leaves a rest unexplained.
+        """
+        if measured_s is None:
+            return Breakdown(self.time_s, "estimated", self.terms, self.shares, self.facts)
+        scale = min(1.0, measured_s / self.time_s)
+        terms = {name: t * scale for name, t in self.terms.items()}
+        shares = {name: t * scale for name, t in self.shares.items()}
+        return Breakdown(measured_s, "measured", terms, shares, self.facts)
 
 
 def estimate(
@@ -131,6 +144,7 @@ def estimate(
         facts=_facts(held, volumes, traffic, mix, sass, resources)
         | {
             "waves": waves,
+            "global_bytes": traffic.total("global").bytes * blocks,
             "busy_sms": min(1.0, even),
             "block_clocks": alone.clocks,
             "memory_wait": alone.memory_clocks / alone.clocks if alone.clocks else 0.0,
