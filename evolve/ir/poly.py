@@ -53,9 +53,10 @@ def limited(operations: int = MAX_OPERATIONS) -> Iterator[None]:
     """Bound the isl work of the body; raises IslLimitError beyond.
 
     After an overrun the context refuses every query until its counter is reset, so it is reset on
-    both sides.
+    both sides. Nested, the inner limit holds inside and the outer one starts afresh after it.
     """
     ctx = context()
+    outer = ctx.get_max_operations()
     ctx.reset_operations()
     ctx.set_max_operations(operations)
     try:
@@ -63,7 +64,7 @@ def limited(operations: int = MAX_OPERATIONS) -> Iterator[None]:
     except isl.Error as e:
         raise IslLimitError(str(e).splitlines()[0] if str(e) else "isl failed") from e
     finally:
-        ctx.set_max_operations(0)
+        ctx.set_max_operations(outer)
         ctx.reset_operations()
 
 

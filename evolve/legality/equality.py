@@ -59,9 +59,21 @@ def check_equality(p: Proof) -> list[Finding]:
                 )
             )
     for st in p.target.statements:
-        if st.leaf.origin is None and not (st.is_copy or st.is_combine or isinstance(st.leaf.value, Const)):
-            out.append(refuted("E-EXPR", f"{describe(st)} has no origin and is neither copy nor reduction"))
+        out += _new(p, st)
     return out
+
+
+def _new(p: Proof, st: Statement) -> list[Finding]:
+    """Statements without an origin: copies, starts and combines of partials, none of which converts."""
+    if st.leaf.origin is None and not (st.is_copy or st.is_combine or isinstance(st.leaf.value, Const)):
+        return [refuted("E-EXPR", f"{describe(st)} has no origin and is neither copy nor reduction")]
+    kept = [p.target.buffers[st.leaf.buffer].dtype, st.leaf.value.dtype] if st.leaf.origin is None else []
+    for r in st.reads:
+        if p.target.buffers[r.load.buffer].dtype is not r.load.dtype:
+            return [refuted("E-EXPR", f"{describe(st, r)} reads another type than is stored")]
+    if len(set(kept)) > 1:
+        return [refuted("E-EXPR", f"{describe(st)} converts {kept[1].value} to {kept[0].value}")]
+    return []
 
 
 def pair_slots(p: Proof, st: Statement, src: Statement) -> list[tuple[int, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from evolve.ir.affine import simplify
 from evolve.ir.expr import Const
+from evolve.ir.kernel import Kernel
 from evolve.ir.printer import print_expr
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import For
@@ -76,8 +77,29 @@ def grid_assumptions(model: Model) -> tuple[str, ...]:
     return tuple(dict.fromkeys(out))
 
 
-def _shared(p: Proof) -> list[Finding]:
+def alignments(kernel: Kernel) -> tuple[str, ...]:
+    """Base alignments that wide accesses rely on: facts for the launch guard."""
+    return tuple(f"{b.name} is {b.align}-byte aligned" for b in kernel.buffers if b.align)
+
+
+def _combine_scratch(p: Proof) -> int:
+    """At most what block-wide combines exchange through: one element a thread."""
+    threads = 1
+    for n in p.target.thread_extent.values():
+        threads *= n
     total = 0
+    for site in walk(p.target.kernel.body):
+        if isinstance(site.stmt, For) and site.stmt.kind is LoopKind.COMBINE_BLOCK:
+            x = p.target.thread_extent[LoopKind.THREAD_X]
+            each = threads // 32 if x % 32 == 0 else threads
+            total += each * max(
+                (s.leaf.value.dtype.size for s in p.target.statements if s.is_combine), default=0
+            )
+    return total
+
+
+def _shared(p: Proof) -> list[Finding]:
+    total = _combine_scratch(p)
     for d in p.target.declared.values():
         b = d.buffer
         if b.space is not Space.SHARED:

@@ -124,7 +124,14 @@ class Declared:
 class Model:
     """A kernel under `sizes`. Raises ModelError or NonAffineError when it cannot be modelled."""
 
-    def __init__(self, kernel: Kernel, sizes: Sizes, *, source: bool = False, prefix: str = "T") -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        sizes: Sizes,
+        *,
+        source: bool = False,
+        prefix: str = "#T",
+    ) -> None:
         self.kernel = kernel
         self.sizes = sizes
         self.source = source

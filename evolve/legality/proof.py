@@ -12,6 +12,7 @@ from evolve.ir.poly import IslObject, context
 from evolve.legality.flow import Flow
 from evolve.legality.model import Model, ModelError, Statement
 from evolve.legality.verdict import Limits
+from evolve.legality.witness import describe
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,18 @@ class Proof:
         """The source statement that a target statement claims to perform."""
         origin = st.leaf.origin
         return None if origin is None else self.source.by_id.get(origin.stmt)
+
+    def claims(self) -> list[Finding]:
+        """E-COVERAGE for origins that name no statement of the source, or not all of its loops."""
+        out: list[Finding] = []
+        for st in self.target.statements:
+            origin = st.leaf.origin
+            if origin is None:
+                continue
+            src = self.source.by_id.get(origin.stmt)
+            if src is None or len(src.frame.dims) != len(origin.instance):
+                out.append(refuted("E-COVERAGE", f"{describe(st)} claims an unknown origin {origin.stmt}"))
+        return out
 
     def origin_map(self, st: Statement) -> IslObject:
         """Target instances to source instances, as claimed. Raises NonAffineError."""

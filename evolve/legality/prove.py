@@ -11,13 +11,13 @@ from evolve.dsl.diagnostic import Diagnostic
 from evolve.ir.expr import Expr
 from evolve.ir.kernel import Kernel
 from evolve.ir.poly import Frame, IslLimitError, NonAffineError, Sizes, fixed_scalars, limited, sizes_of
-from evolve.ir.printer import content_hash, print_expr
+from evolve.ir.printer import print_expr
 from evolve.ir.scope import conjuncts
 from evolve.legality.bounds import check_bounds
 from evolve.legality.coverage import check_coverage
 from evolve.legality.equality import check_equality
 from evolve.legality.flow import Flow
-from evolve.legality.limits import check_limits, grid_assumptions
+from evolve.legality.limits import alignments, check_limits, grid_assumptions
 from evolve.legality.model import Model, ModelError
 from evolve.legality.proof import Finding, Original, Proof, unknown
 from evolve.legality.races import check_races, check_vector, source_race
@@ -28,15 +28,17 @@ from evolve.legality.verdict import CheckRun, Limits, Status, Verdict
 CHECKS: dict[str, Callable[[Proof], list[Finding]]] = {
     "limits": check_limits,
     "uniform": check_uniform,
-    "coverage": check_coverage,
     "bounds": check_bounds,
     "equality": check_equality,
     "races": check_races,
     "vector": check_vector,
+    "coverage": check_coverage,
     "flow": check_flow,
 }
-"""In the order they run. Flow is meaningful only after races, and is left out when a check before failed."""
+"""In the order they run. Flow means something only after races; it is left out when a check before failed."""
 
+_MODEL = 10
+"""A model, or a check's own set-up, is many small queries: this many times one query's operations."""
 _KEEP_SOURCES = 16
 _KEEP_VERDICTS = 2048
 _state = threading.local()
@@ -52,7 +54,8 @@ def prove(
     out and is for tests only.
     """
     limits = limits or Limits()
-    key = (content_hash(source), content_hash(target), limits, tuple(sorted(skip)))
+    # Equality of the trees, not of their text: the text leaves out some types.
+    key = (source, target, limits, tuple(sorted(skip)))
     memo: OrderedDict[object, Verdict] = _memo("verdicts")
     if key in memo:
         memo.move_to_end(key)
@@ -77,29 +80,33 @@ def _prove(source: Kernel, target: Kernel, limits: Limits, skip: Collection[str]
     runs: list[CheckRun] = []
     findings: list[Finding] = []
     opaque: tuple[str, ...] = ()
-    grids: tuple[str, ...] = ()
+    launch: tuple[str, ...] = ()
+    proof: Proof | None = None
     start = time.perf_counter()
     try:
         original = _original(source, facts, limits, skip)
-        sizes = sizes_of(target, facts)
-        _same_parameters(source, target, sizes)
+        with limited(limits.operations):
+            sizes = sizes_of(target, facts)
+            _same_parameters(source, target, sizes)
         opaque = sizes.opaque
         if sizes.known.is_empty():
             raise ModelError("E-ASSUME", "no sizes satisfy the assumptions")
-        model = Model(target, sizes, prefix="#T")
-        grids = grid_assumptions(model)
+        with limited(_MODEL * limits.operations):
+            model = Model(target, sizes, prefix="#T")
+        launch = (*alignments(target), *grid_assumptions(model))
         proof = Proof(original, model, Flow(model, limits.operations), limits)
+        findings += proof.claims()
     except (ModelError, NonAffineError, IslLimitError) as e:
         findings.append(_from_error(e))
-        proof = None
     runs.append(CheckRun("model", _since(start)))
-    if proof is not None:
+    if proof is not None and not findings:
         for name, check in CHECKS.items():
             if name in skip or (name == "flow" and findings):
                 continue
             start = time.perf_counter()
             try:
-                findings += check(proof)
+                with limited(_MODEL * limits.operations):
+                    findings += check(proof)
             except (ModelError, NonAffineError, IslLimitError) as e:
                 findings.append(_from_error(e))
             runs.append(CheckRun(name, _since(start)))
@@ -107,7 +114,7 @@ def _prove(source: Kernel, target: Kernel, limits: Limits, skip: Collection[str]
         _status(findings),
         tuple(f.diagnostic for f in findings),
         _scope(facts),
-        _assumptions(facts, opaque, grids),
+        _assumptions(facts, opaque, launch),
         tuple(runs),
     )
 
@@ -140,7 +147,7 @@ def _facts(source: Kernel, target: Kernel) -> tuple[Expr, ...]:
 
 def _original(source: Kernel, facts: tuple[Expr, ...], limits: Limits, skip: Collection[str]) -> Original:
     """The source side, from this thread's cache."""
-    key = (content_hash(source), facts, limits.operations, "source-race" in skip)
+    key = (source, facts, limits.operations, "source-race" in skip)
     cache: OrderedDict[object, Original | ModelError] = _memo("sources")  # type: ignore[assignment]
     if key not in cache:
         cache[key] = _analyse(source, facts, limits, skip)
@@ -156,7 +163,7 @@ def _analyse(
     source: Kernel, facts: tuple[Expr, ...], limits: Limits, skip: Collection[str]
 ) -> Original | ModelError:
     try:
-        with limited(limits.operations):
+        with limited(_MODEL * limits.operations):
             model = Model(source, sizes_of(source, facts), source=True, prefix="#S")
         if "source-race" not in skip:
             race = source_race(model, limits.operations)
@@ -206,7 +213,9 @@ def _scope(facts: tuple[Expr, ...]) -> str:
     return f"fixed{{{', '.join(f'{k}={v}' for k, v in sorted(fixed.items()))}}}"
 
 
-def _assumptions(facts: tuple[Expr, ...], opaque: tuple[str, ...], grids: tuple[str, ...]) -> tuple[str, ...]:
+def _assumptions(
+    facts: tuple[Expr, ...], opaque: tuple[str, ...], launch: tuple[str, ...]
+) -> tuple[str, ...]:
     stated = tuple(text for f in facts if (text := print_expr(f)) not in opaque)
     always = ("sizes are at least 1", "distinct buffers do not overlap", "index arithmetic does not wrap")
-    return (*always, *stated, *grids)
+    return (*always, *stated, *launch)

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 import islpy as isl
 
 from evolve.ir.poly import IslObject, limited
-from evolve.ir.stmt import Reduce
+from evolve.ir.stmt import For, Reduce
 from evolve.ir.types import LoopKind, Space
-from evolve.legality.model import Model, Statement
+from evolve.ir.visit import variables
+from evolve.legality.model import BarrierPoint, Model, Statement
 from evolve.legality.proof import Finding, Proof, refuted
 from evolve.legality.witness import describe, sample_pair
 
@@ -74,17 +75,33 @@ class Ordering:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self._points = [(model.time_map(b), model.block_map(b)) for b in model.barriers]
+        self._points = [(model.time_map(b), self._own_block(b)) for b in model.barriers]
         self._before: dict[tuple[str, int], IslObject] = {}
         self._after: dict[tuple[str, int], IslObject] = {}
+
+    def _own_block(self, b: BarrierPoint) -> IslObject | None:
+        """The barrier's block coordinates, which must be those of what it orders.
+
+        None when every block passes the same barriers (no condition above, no trip count that
+        depends on a block coordinate): then comparing blocks, which is slow, changes nothing,
+        because pairs in question are of one block.
+        """
+        grid = {x.var for x in b.site.loops if x.kind.is_grid}
+        plain = all(
+            isinstance(s, For) and (s.kind.is_grid or not variables(s.extent) & grid) for s in b.site.path
+        )
+        return None if plain else self.model.block_map(b)
 
     def separated(self, a: Statement, b: Statement) -> IslObject:
         """Pairs (instance of a, instance of b) with a barrier of that block after a and before b."""
         out: IslObject | None = None
-        for i, (time, _) in enumerate(self._points):
+        for i, (time, block) in enumerate(self._points):
             key = (a.name, i)
             if key not in self._before:
-                self._before[key] = self.model.time_map(a).lex_lt_map(time)
+                before = self.model.time_map(a).lex_lt_map(time)
+                if block is not None:
+                    before = before.intersect(self.model.block_map(a).apply_range(block.reverse()))
+                self._before[key] = before
             key_b = (b.name, i)
             if key_b not in self._after:
                 self._after[key_b] = time.lex_lt_map(self.model.time_map(b))
@@ -177,12 +194,13 @@ def check_vector(p: Proof) -> list[Finding]:
                 continue
             if _accumulate(a, b):
                 continue
-            shared = [x for x in a.st.site.loops if x.kind is LoopKind.VECTOR and x in b.st.site.loops]
-            for loop in shared:
+            common = _common_loops(a.st, b.st)
+            for n, loop in enumerate(common):
+                if loop.kind is not LoopKind.VECTOR:
+                    continue
                 with limited(p.limits.operations):
                     meet = a.cells.apply_range(b.cells.reverse())
-                    same = [x.var for x in a.st.site.loops[: a.st.site.loops.index(loop)]]
-                    meet = _within(meet, a.st, b.st, same, loop.var, model)
+                    meet = _within(meet, a.st, b.st, [x.var for x in common[:n]], loop.var)
                     if not meet.is_empty():
                         out.append(
                             refuted(
@@ -201,9 +219,7 @@ def _accumulate(a: Touch, b: Touch) -> bool:
     return a.writes and b.writes and isinstance(x, Reduce) and isinstance(y, Reduce) and x.monoid == y.monoid
 
 
-def _within(
-    meet: IslObject, a: Statement, b: Statement, same: list[str], lane: str, model: Model
-) -> IslObject:
+def _within(meet: IslObject, a: Statement, b: Statement, same: list[str], lane: str) -> IslObject:
     """Pairs in one iteration of the loops `same` and in different iterations of `lane`."""
     outer_a = a.frame.map_to("", [a.frame.env[v] for v in same])
     outer_b = b.frame.map_to("", [b.frame.env[v] for v in same])
@@ -213,25 +229,34 @@ def _within(
 
 
 def source_race(model: Model, operations: int) -> Finding | None:
-    """E-SOURCE-RACE: the iterations of the lifted kernel's parallel loops must not meet in a cell."""
+    """E-SOURCE-RACE: the iterations of the lifted kernel's parallel loops must not meet in a cell.
+
+    A parallel loop carries a conflict when the loops around it agree and it does not; where an
+    outer sequential loop differs, that loop orders the two.
+    """
     found = touches(model, (Space.GLOBAL, Space.SHARED, Space.REGISTER))
     for i, a in enumerate(found):
         for b in found[i:]:
             if a.buffer != b.buffer or not (a.writes or b.writes):
                 continue
-            common = [x.var for x in a.st.site.loops if x.kind is LoopKind.PARALLEL and x in b.st.site.loops]
-            if not common:
-                continue
-            with limited(operations):
-                meet = a.cells.apply_range(b.cells.reverse())
-                one = a.st.frame.map_to("", [a.st.frame.env[v] for v in common])
-                two = b.st.frame.map_to("", [b.st.frame.env[v] for v in common])
-                meet = _differ(meet, one, two)
-                if not meet.is_empty():
-                    return refuted(
-                        "E-SOURCE-RACE",
-                        f"threads of the source kernel touch {a.buffer} unordered: {describe(a.st)} "
-                        f"and {describe(b.st)}",
-                        sample_pair(model, meet),
-                    )
+            common = _common_loops(a.st, b.st)
+            for n, loop in enumerate(common):
+                if loop.kind is not LoopKind.PARALLEL:
+                    continue
+                with limited(operations):
+                    meet = a.cells.apply_range(b.cells.reverse())
+                    meet = _within(meet, a.st, b.st, [x.var for x in common[:n]], loop.var)
+                    if not meet.is_empty():
+                        return refuted(
+                            "E-SOURCE-RACE",
+                            f"threads of the source kernel touch {a.buffer} unordered: {describe(a.st)} "
+                            f"and {describe(b.st)}",
+                            sample_pair(model, meet),
+                        )
     return None
+
+
+def _common_loops(a: Statement, b: Statement) -> list[For]:
+    """The loops around both statements, outermost first (loop names are unique)."""
+    names = {x.var for x in b.site.loops}
+    return [x for x in a.site.loops if x.var in names]

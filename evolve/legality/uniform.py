@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from evolve.ir.affine import simplify
-from evolve.ir.expr import Const
+from evolve.ir.expr import Const, Load
 from evolve.ir.printer import print_expr
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Barrier, Block, For, Reduce
-from evolve.ir.types import LoopKind, Space
+from evolve.ir.types import LoopKind
 from evolve.ir.visit import Site, loads, variables, walk
 from evolve.legality.model import Model
 from evolve.legality.proof import Finding, Proof, refuted
@@ -75,25 +75,51 @@ def _combine(p: Proof, site: Site, loop: For) -> list[Finding]:
         return [refuted("E-COMBINE", f"combine loop {loop.var} must hold exactly one reduction of a partial")]
     out: list[Finding] = []
     n = simplify(loop.extent, ranges_at(model.kernel, site.path))
+    width = int(n.value) if isinstance(n, Const) else -1
     x = model.thread_extent[LoopKind.THREAD_X]
-    others = model.thread_extent[LoopKind.THREAD_Y] * model.thread_extent[LoopKind.THREAD_Z]
-    if not isinstance(n, Const) or int(n.value) != x:
+    if not _partial_by_lane(model, leaf, loop, width):
         out.append(
-            refuted("E-COMBINE", f"loop {loop.var} combines {print_expr(n)} threads of thread.x's {x}")
+            refuted(
+                "E-COMBINE",
+                f"loop {loop.var} must combine a register partial, one element a thread of thread.x",
+            )
         )
-    if model.buffers[leaf.buffer].space is not Space.REGISTER:
-        out.append(refuted("E-COMBINE", f"{leaf.buffer}, where loop {loop.var} combines, is not a register"))
     if any(s.kind is LoopKind.THREAD_X for s in site.loops):
         out.append(refuted("E-COMBINE", f"loop {loop.var} combines thread.x inside a thread.x loop"))
     if loop.kind is LoopKind.COMBINE_WARP:
-        if x > WARP or x & (x - 1):
-            out.append(refuted("E-COMBINE", f"loop {loop.var} combines {x} lanes, not a power of two to 32"))
+        if width != x or x > WARP or x & (x - 1):
+            out.append(
+                refuted(
+                    "E-COMBINE",
+                    f"loop {loop.var} combines {print_expr(n)} lanes where thread.x has {x}: "
+                    "a warp reduction takes all of thread.x, a power of two up to 32",
+                )
+            )
         # With fewer lanes than a warp, several values of thread.y share the warp.
         reason = why_not_uniform(model, site, LoopKind.THREAD_Y if x == WARP else LoopKind.THREAD_X)
     else:
-        if others != 1:
-            out.append(refuted("E-COMBINE", f"loop {loop.var} combines a block with more axes than thread.x"))
+        if not 1 <= width <= x:
+            out.append(
+                refuted("E-COMBINE", f"loop {loop.var} combines {print_expr(n)} threads of thread.x's {x}")
+            )
         reason = why_not_uniform(model, site, LoopKind.THREAD_X)
     if reason:
         out.append(refuted("E-BARRIER", f"not every thread reaches combine loop {loop.var}: {reason}"))
     return out
+
+
+def _partial_by_lane(model: Model, leaf: Reduce, loop: For, width: int) -> bool:
+    """Whether the value combined is a register element owned by the thread that the loop counts."""
+    value = leaf.value
+    if not isinstance(value, Load) or value.buffer == leaf.buffer:
+        return False
+    if any(loop.var in variables(i) for i in leaf.indices):
+        return False
+    layout = model.layouts.get(value.buffer)
+    if layout is None:
+        return False
+    owners = [(d, i) for dim, i in zip(layout.dims, value.indices, strict=True) for d in dim if d.axis]
+    if len(owners) != 1:
+        return False
+    digit, _ = owners[0]
+    return digit.axis is LoopKind.THREAD_X and digit.extent == width

@@ -1,4 +1,4 @@
-"""Check `flow`: every read and every final cell has the value that the source gives it.
+"""Checks `flow` and `final`: every read and every final cell has the value that the source gives it.
 
 By induction over time in the target: if the statements before computed the source's values, and a
 statement evaluates the source's expression (`equality`) on reads whose base and contributions are
@@ -31,13 +31,6 @@ def check_flow(p: Proof) -> list[Finding]:
             out.append(unknown("E-FLOW", f"{describe(st)} reads memory in a way not expressible: {e}"))
         except MismatchError:
             pass  # `equality` reports it
-    for buffer in sorted(p.source.model.written | p.target.written):
-        if p.target.buffers.get(buffer) is None or p.target.buffers[buffer].space is not Space.GLOBAL:
-            continue
-        try:
-            out += _final(p, buffer)
-        except FlowError as e:
-            out.append(Finding(e.diagnostic, e.refuted))
     return out[:4]
 
 
@@ -79,6 +72,19 @@ def _initialised(p: Proof, st: Statement, r: Read, got: Value) -> Finding | None
 
 def _is_local(p: Proof, m: IslObject) -> bool:
     return m.get_tuple_name(isl.dim_type.out).lstrip("@") in p.target.declared
+
+
+def check_final(p: Proof) -> list[Finding]:
+    """E-FINAL and the codes of `check_flow`: each global cell ends with the value the source leaves."""
+    out: list[Finding] = []
+    for buffer in sorted(p.source.model.written | p.target.written):
+        if p.target.buffers.get(buffer) is None or p.target.buffers[buffer].space is not Space.GLOBAL:
+            continue
+        try:
+            out += _final(p, buffer)
+        except FlowError as e:
+            out.append(Finding(e.diagnostic, e.refuted))
+    return out
 
 
 def _final(p: Proof, buffer: str) -> list[Finding]:
