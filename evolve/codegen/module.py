@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
+
 from evolve.codegen.collectives import Collectives
+from evolve.codegen.ctext import ExprText
 from evolve.codegen.ctree import Node, layout, line
 from evolve.codegen.emit import EmittedKernel, KernelEmitter
 from evolve.codegen.names import Names, identifiers
 from evolve.codegen.original import original_launch, render_original
+from evolve.codegen.prelude import prelude
 from evolve.codegen.rendered import LineOrigin, Rendered, RenderedLaunch, RenderedVariant
-from evolve.ir.expr import TRUE, BinaryOp, Expr, compare, conjunction, var
+from evolve.ir.affine import Ranges
+from evolve.ir.expr import TRUE, Binary, BinaryOp, Const, Expr, compare, conjunction, index, var
 from evolve.ir.kernel import Kernel, Module, Variant
 from evolve.ir.printer import print_expr
 from evolve.ir.scope import conjuncts
-from evolve.ir.visit import variables
+from evolve.ir.stmt import For
+from evolve.ir.visit import local_buffers, variables, walk
+
+WIDTH = 100
 
 ASSUMPTIONS = (
     "arrays do not overlap, and each starts at an address that is a multiple of 16 bytes",
     "sizes are at least 1",
 )
 """What the text takes for granted besides the guards, in words."""
-
-INFINITY = """\
-#ifndef INFINITY
-#define INFINITY __int_as_float(0x7f800000)
-#endif
-"""
-NAN = """\
-#ifndef NAN
-#define NAN __int_as_float(0x7fffffff)
-#endif
-"""
 
 
 def render(module: Module) -> Rendered:
@@ -39,8 +37,7 @@ def render(module: Module) -> Rendered:
     arithmetic fits 32 bits, grid dimensions are within the launch limits, sizes are at least 1.
     Raises CodegenError for a schedule that has no rendering.
     """
-    taken = identifiers(module.original.text) | {module.original.entry}
-    shared = Names(taken)
+    shared = Names(identifiers(module.original.text) | _words(module))
     collectives = Collectives(shared)
     variants: list[RenderedVariant] = []
     parts: list[list[Node]] = []
@@ -49,7 +46,7 @@ def render(module: Module) -> Rendered:
         for j, kernel in enumerate(variant.kernels):
             suffix = f"_v{i + 1}" + (f"_{j + 1}" if len(variant.kernels) > 1 else "")
             name = shared.fresh(f"{kernel.name}{suffix}")
-            emitted.append((name, kernel, KernelEmitter(kernel, name, Names(taken), collectives).emit()))
+            emitted.append((name, kernel, KernelEmitter(kernel, name, Names(), collectives).emit()))
         guard = _guard(variant, [e for _, _, e in emitted])
         launches = tuple(
             RenderedLaunch(name, e.params, e.grid, e.block, note=_geometry(e)) for name, _, e in emitted
@@ -62,16 +59,27 @@ def render(module: Module) -> Rendered:
 
 def render_kernel(kernel: Kernel, name: str | None = None) -> tuple[str, RenderedVariant]:
     """One kernel alone, without an original behind it: for looking at and for tests."""
-    names = Names()
-    collectives = Collectives(names)
+    collectives = Collectives(Names(_ir_names(kernel)))
     emitter = KernelEmitter(kernel, name or kernel.name, Names(), collectives)
     e = emitter.emit()
     guard = _guard(Variant(TRUE, (kernel,)), [e])
     launch = RenderedLaunch(emitter.name, e.params, e.grid, e.block, note=_geometry(e))
     lines = [t for t, _ in layout([*_heading(emitter.name, guard, e), *e.nodes])]
-    text = _prelude("\n".join(lines) + "\n".join(collectives.texts))
+    text = prelude("\n".join(lines) + "\n".join(collectives.texts))
     text += "".join(f"{t}\n" for t in collectives.texts) + "\n".join(lines) + "\n"
     return text, RenderedVariant(guard, (launch,))
+
+
+def _words(module: Module) -> frozenset[str]:
+    """Names that the kernels of the module give to their own variables."""
+    kernels = [k for v in module.variants for k in v.kernels]
+    return frozenset(n for k in kernels for n in _ir_names(k))
+
+
+def _ir_names(kernel: Kernel) -> frozenset[str]:
+    loops = {s.stmt.var for s in walk(kernel.body) if isinstance(s.stmt, For)}
+    names = {*kernel.params, *loops, *local_buffers(kernel.body)}
+    return frozenset(re.sub(r"\W", "_", n) for n in names)
 
 
 def _assemble(
@@ -80,8 +88,8 @@ def _assemble(
     rows: list[tuple[str, LineOrigin | None]] = []
     body = [row for part in parts for row in (*layout(part), ("", None))]
     helpers = [(t, None) for text in collectives.texts for t in (*text.splitlines(), "")]
-    prelude = _prelude("\n".join(t for t, _ in [*helpers, *body]))
-    rows += [(t, None) for t in prelude.splitlines()]
+    constants = prelude("\n".join(t for t, _ in [*helpers, *body]))
+    rows += [(t, None) for t in constants.splitlines()]
     rows += helpers
     rows += body
     original = render_original(module.original)
@@ -90,15 +98,6 @@ def _assemble(
     rows += [(t, None) for t in original.splitlines()]
     text = "\n".join(t for t, _ in rows) + "\n"
     return Rendered(text, variants, original_launch(module), tuple(o for _, o in rows))
-
-
-def _prelude(text: str) -> str:
-    out = ""
-    if "INFINITY" in text:
-        out += INFINITY
-    if "NAN" in text:
-        out += NAN
-    return out + "\n" if out else ""
 
 
 def _guard(variant: Variant, emitted: list[EmittedKernel]) -> Expr:
@@ -113,8 +112,6 @@ def _guard(variant: Variant, emitted: list[EmittedKernel]) -> Expr:
 
 
 def _implies_positive(name: str, terms: list[Expr]) -> bool:
-    from evolve.ir.expr import Binary, Const
-
     return any(
         isinstance(t, Binary)
         and t.op is BinaryOp.EQ
@@ -132,8 +129,6 @@ def _geometry(e: EmittedKernel) -> str:
 
 
 def _trim(dims: tuple[Expr, Expr, Expr]) -> tuple[Expr, ...]:
-    from evolve.ir.expr import index
-
     out = list(dims)
     while len(out) > 1 and out[-1] == index(1):
         out.pop()
@@ -142,9 +137,14 @@ def _trim(dims: tuple[Expr, Expr, Expr]) -> tuple[Expr, ...]:
 
 def _heading(name: str, guard: Expr, e: EmittedKernel) -> list[Node]:
     out = [line(f"// Launch {name} with {_geometry(e)}.")]
-    if variables(guard):
-        out.append(line(f"// Valid when {print_expr(guard)};"))
-    else:
-        out.append(line("// Valid for all sizes;"))
-    out.append(line(f"// {ASSUMPTIONS[0]}."))
+    terms = [_c_condition(t) for t in conjuncts((guard,)) if variables(t)]
+    if terms:
+        wrapped = textwrap.wrap(f"Valid when {', '.join(terms)}.", WIDTH, break_long_words=False)
+        out += [line(f"// {t}") for t in wrapped]
+    out.append(line(f"// It relies on this: {ASSUMPTIONS[0]}."))
     return out
+
+
+def _c_condition(e: Expr) -> str:
+    positive = Ranges(dict.fromkeys(variables(e), (1, None)), {})
+    return ExprText(lambda name: name, print_expr, positive).text(e)

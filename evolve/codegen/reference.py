@@ -1,0 +1,355 @@
+"""The float64 reference, rendered from the lifted IR: plain loops, values with error bounds.
+
+It reads the kernel's own input types and computes in double. Every loop runs in order, whatever its
+kind, so it renders any kernel whose local buffers have constant extents.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from math import prod
+from typing import assert_never
+
+from evolve.codegen.ctext import ExprText, literal
+from evolve.codegen.ctree import Node, branch, layout, line, scope
+from evolve.codegen.errors import CodegenError
+from evolve.codegen.names import Names, identifiers
+from evolve.codegen.prelude import prelude
+from evolve.codegen.reference_runtime import RUNTIME
+from evolve.ir.affine import Ranges, simplify
+from evolve.ir.expr import (
+    Binary,
+    BinaryOp,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Select,
+    Unary,
+    UnaryOp,
+    Var,
+    add,
+    index,
+    mul,
+)
+from evolve.ir.kernel import Kernel
+from evolve.ir.printer import print_expr
+from evolve.ir.scope import ranges_at
+from evolve.ir.stmt import Alloc, Barrier, Block, Buffer, For, If, Reduce, Stmt, Store
+from evolve.ir.types import DType
+from evolve.ir.visit import children, leaves, local_buffers, rebuild
+
+FUNCTION = "evolve_reference"
+
+
+class Role(Enum):
+    """What an array parameter of the reference is."""
+
+    INPUT = "input"
+    """The buffer's contents before the kernel, in its own type; not written."""
+    VALUE = "value"
+    """double: the buffer's contents after the kernel."""
+    ERROR = "error"
+    """double: the error bound of each VALUE, see `reference_runtime`; 0 where the kernel does not write."""
+    SCRATCH = "scratch"
+    """double: working storage as large as the buffer."""
+
+
+@dataclass(frozen=True)
+class ReferenceArray:
+    """One pointer parameter: its name, the buffer it belongs to, and what it is for."""
+
+    name: str
+    buffer: str
+    role: Role
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Host C++ (or device code for one thread) of `void evolve_reference(arrays..., scalars...)`.
+
+    Integer scalars are `long long`, others have their own type. Sizes of all arrays of a buffer are
+    the buffer's.
+    """
+
+    text: str
+    function: str
+    arrays: tuple[ReferenceArray, ...]
+    scalars: tuple[str, ...]
+
+
+Path = tuple[For | If, ...]
+
+
+def render_reference(kernel: Kernel) -> Reference:
+    """The reference of a kernel. Raises CodegenError for local buffers without constant extents."""
+    return _Emitter(kernel).reference()
+
+
+class _Emitter:
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.names = Names(frozenset(n for n in identifiers(RUNTIME) if n.startswith("ev_")))
+        self.buffers: dict[str, Buffer] = {b.name: b for b in kernel.buffers} | local_buffers(kernel.body)
+        self.globals = {b.name for b in kernel.buffers}
+        self.written = {leaf.buffer for leaf, _ in leaves(kernel.body)}
+        self.summed = {
+            leaf.buffer
+            for leaf, _ in leaves(kernel.body)
+            if isinstance(leaf, Reduce) and leaf.monoid.name == "sum" and leaf.value.dtype.is_float
+        }
+        for name in kernel.params:
+            self.names.of(name)
+
+    # ---- the function
+
+    def reference(self) -> Reference:
+        arrays: list[ReferenceArray] = []
+        params: list[str] = []
+        before: list[Node] = []
+        after: list[Node] = []
+        for name in self.kernel.params:
+            if name not in self.globals:
+                continue
+            b = self.buffers[name]
+            c = self.names.of(name)
+            if name not in self.written:
+                arrays.append(ReferenceArray(c, name, Role.INPUT))
+                params.append(f"const {b.dtype.c_name}* {c}")
+                continue
+            given, error = self.names.of(f"{name}.in"), self.names.of(f"{name}.err")
+            arrays += [
+                ReferenceArray(given, name, Role.INPUT),
+                ReferenceArray(c, name, Role.VALUE),
+                ReferenceArray(error, name, Role.ERROR),
+            ]
+            params += [f"const {b.dtype.c_name}* {given}", f"double* {c}", f"double* {error}"]
+            start = [line(f"{c}[ev_i] = (double){given}[ev_i];"), line(f"{error}[ev_i] = 0.0;")]
+            if name in self.summed:
+                size, count = self.names.of(f"{name}.abs"), self.names.of(f"{name}.cnt")
+                arrays += [ReferenceArray(x, name, Role.SCRATCH) for x in (size, count)]
+                params += [f"double* {size}", f"double* {count}"]
+                start += [line(f"{size}[ev_i] = ev_abs({c}[ev_i]);"), line(f"{count}[ev_i] = 0.0;")]
+                held = f"ev_pair({c}[ev_i], {error}[ev_i])"
+                total = f"ev_total({held}, {size}[ev_i], {count}[ev_i], {_unit(b.dtype)})"
+                finish = [
+                    line(f"const ev_num ev_r = {total};"),
+                    line(f"{c}[ev_i] = ev_r.v;"),
+                    line(f"{error}[ev_i] = ev_r.e;"),
+                ]
+                after.append(self._over(b, [branch((f"{count}[ev_i] > 0.0",), finish)]))
+            before.append(self._over(b, start))
+        scalars = []
+        for name in self.kernel.params:
+            if name not in self.globals:
+                s = self.kernel.scalar(name)
+                scalars.append(name)
+                params.append(f"{s.dtype.c_name if s.dtype.is_float else 'long long'} {self.names.of(name)}")
+        body = [*before, *self.block(self.kernel.body, ()), *after]
+        head = f'extern "C" __global__ void {FUNCTION}('
+        lines = [head, *(f"    {p}," for p in params[:-1]), f"    {params[-1]}"]
+        lines += [text for text, _ in layout([scope(")", body)])]
+        function = "\n".join(lines) + "\n"
+        text = prelude(function) + RUNTIME + "\n" + function
+        return Reference(text, FUNCTION, tuple(arrays), tuple(scalars))
+
+    def _over(self, b: Buffer, body: list[Node]) -> Node:
+        size: Expr = index(1)
+        for e in b.extents:
+            size = e if size == index(1) else mul(size, e)
+        bound = self.plain(size, ())
+        return scope(f"for (long long ev_i = 0; ev_i < {bound}; ++ev_i)", body)
+
+    # ---- statements
+
+    def block(self, block: Block, path: Path) -> list[Node]:
+        return [node for s in block.stmts for node in self.statement(s, path)]
+
+    def statement(self, s: Stmt, path: Path) -> list[Node]:
+        match s:
+            case Block():
+                return [scope("", self.block(s, path))]
+            case For():
+                v = self.names.of(s.var)
+                bound = self.plain(simplify(s.extent, self.ranges(path)), path)
+                header = f"for (long long {v} = 0; {v} < {bound}; ++{v})"
+                return [scope(header, self.block(s.body, (*path, s)))]
+            case If():
+                inner = (*path, s)
+                cond = (self.plain(s.cond, path),)
+                return [branch(cond, self.block(s.body, inner), None, self.block(s.orelse, inner))]
+            case Alloc():
+                return self.declare(s.buffer)
+            case Barrier():
+                return []
+            case Store():
+                return self.store(s, path)
+            case Reduce():
+                return self.reduce(s, path)
+            case _:
+                assert_never(s)
+
+    def declare(self, b: Buffer) -> list[Node]:
+        sizes = []
+        for e in b.extents:
+            n = simplify(e, ranges_at(self.kernel))
+            if not isinstance(n, Const):
+                raise CodegenError(f"the extent {print_expr(n)} of local buffer {b.name} is not a constant")
+            sizes.append(int(n.value))
+        dims = f"[{prod(sizes)}]" if sizes else ""
+        kind = "ev_num" if b.dtype.is_float else b.dtype.c_name
+        out = [line(f"{kind} {self.names.of(b.name)}{dims};")]
+        if b.name in self.summed:
+            for extra in ("abs", "cnt"):
+                out.append(line(f"double {self.names.of(f'{b.name}.{extra}')}{dims};"))
+        return out
+
+    def store(self, s: Store, path: Path) -> list[Node]:
+        b = self.buffers[s.buffer]
+        at = self.subscript(b, s.indices, path)
+        name = self.names.of(s.buffer)
+        out = []
+        if not b.dtype.is_float:
+            value = self.plain(s.value, path)
+            return [line(f"{name}{at} = {'(double)' if s.buffer in self.globals else ''}({value});")]
+        if s.buffer in self.globals:
+            out += [
+                line(f"const ev_num ev_value = {self.number(s.value, path)};"),
+                line(f"{name}{at} = ev_value.v;"),
+                line(f"{self.names.of(f'{s.buffer}.err')}{at} = ev_value.e;"),
+            ]
+            held = "ev_value"
+        else:
+            out.append(line(f"{name}{at} = {self.number(s.value, path)};"))
+            held = f"{name}{at}"
+        if s.buffer in self.summed:
+            out.append(line(f"{self.names.of(f'{s.buffer}.abs')}{at} = ev_abs({held}.v);"))
+            out.append(line(f"{self.names.of(f'{s.buffer}.cnt')}{at} = 0.0;"))
+        return [scope("", out)] if s.buffer in self.globals else out
+
+    def reduce(self, s: Reduce, path: Path) -> list[Node]:
+        b = self.buffers[s.buffer]
+        at = self.subscript(b, s.indices, path)
+        name = f"{self.names.of(s.buffer)}{at}"
+        if not b.dtype.is_float:
+            value = f"({self.plain(s.value, path)})"
+            sign = {"sum": "+", "prod": "*"}.get(s.monoid.name)
+            if sign is not None:
+                return [line(f"{name} = {name} {sign} {value};")]
+            order = "<" if s.monoid.name == "min" else ">"
+            return [line(f"if ({value} {order} {name}) {name} = {value};")]
+        on_global = s.buffer in self.globals
+        error = f"{self.names.of(f'{s.buffer}.err')}{at}" if on_global else f"{name}.e"
+        held = name if on_global else f"{name}.v"
+        out = [line(f"const ev_num ev_term = {self.number(s.value, path)};")]
+        if s.monoid.name == "sum":
+            out += [
+                line(f"{held} += ev_term.v;"),
+                line(f"{error} += ev_term.e;"),
+                line(f"{self.names.of(f'{s.buffer}.abs')}{at} += ev_abs(ev_term.v);"),
+                line(f"{self.names.of(f'{s.buffer}.cnt')}{at} += 1.0;"),
+            ]
+            return [scope("", out)]
+        old, u = f"ev_pair({held}, {error})", _unit(b.dtype)
+        new = f"ev_{s.monoid.name}({old}, ev_term)"
+        if s.monoid.name == "prod":
+            new = f"ev_mul({old}, ev_term, {u})"
+        out.append(line(f"const ev_num ev_next = {new};"))
+        out += [line(f"{held} = ev_next.v;"), line(f"{error} = ev_next.e;")]
+        return [scope("", out)]
+
+    # ---- expressions
+
+    def ranges(self, path: Path) -> Ranges:
+        return ranges_at(self.kernel, path)
+
+    def subscript(self, b: Buffer, indices: tuple[Expr, ...], path: Path) -> str:
+        if not indices:
+            return "[0]" if b.name in self.globals else ""
+        flat = indices[0]
+        for extent, i in zip(b.extents[1:], indices[1:], strict=True):
+            flat = add(mul(flat, extent), i)
+        return f"[{self.plain(simplify(flat, self.ranges(path)), path)}]"
+
+    def load(self, x: Load, path: Path) -> str:
+        """A float load as a number with its error, an integer load as itself."""
+        b = self.buffers[x.buffer]
+        at = self.subscript(b, x.indices, path)
+        name = f"{self.names.of(x.buffer)}{at}"
+        if not b.dtype.is_float:
+            return f"({b.dtype.c_name}){name}"
+        if x.buffer in self.globals:
+            if x.buffer not in self.written:
+                return f"ev_exact({name})"
+            name = f"ev_pair({name}, {self.names.of(f'{x.buffer}.err')}{at})"
+        if x.buffer in self.summed:
+            size, count = (self.names.of(f"{x.buffer}.{k}") for k in ("abs", "cnt"))
+            return f"ev_total({name}, {size}{at}, {count}{at}, {_unit(b.dtype)})"
+        return name
+
+    def plain(self, e: Expr, path: Path) -> str:
+        """An integer or boolean expression as C text."""
+
+        def load(x: Load) -> str:
+            return f"({self.load(x, path)})"
+
+        text = ExprText(self.names.of, load, self.ranges(path))
+        return text.text(self._floats_out(e, path))
+
+    def _floats_out(self, e: Expr, path: Path) -> Expr:
+        """`e` with every float operand of a comparison or conversion as a variable holding its value."""
+        if e.dtype.is_float:
+            text = f"({self.number(e, path)}).v"
+            self.names.alias(text, text)
+            return Var(text, DType.F64)
+        if isinstance(e, Load):
+            return e
+        parts = children(e)
+        return rebuild(e, tuple(self._floats_out(p, path) for p in parts)) if parts else e
+
+    def number(self, e: Expr, path: Path) -> str:
+        """A float expression as an `ev_num`."""
+        u = _unit(e.dtype)
+        match e:
+            case Const():
+                return f"ev_exact({literal(e.value, e.dtype)})"
+            case Var():
+                return f"ev_exact({self.names.of(e.name)})"
+            case Load():
+                return self.load(e, path)
+            case Call():
+                args = ", ".join(self.number(a, path) for a in e.args)
+                return f"ev_{e.fn}({args}, {u})"
+            case Cast() if e.arg.dtype.is_float:
+                exact = e.arg.dtype is DType.F32
+                inner = self.number(e.arg, path)
+                return inner if exact else f"ev_cast({inner}, {u})"
+            case Cast():
+                return f"ev_int((double)({self.plain(e.arg, path)}), {u})"
+            case Select():
+                a, b = self.number(e.then, path), self.number(e.orelse, path)
+                return f"({self.plain(e.cond, path)} ? {a} : {b})"
+            case Unary(op=UnaryOp.NEG):
+                return f"ev_neg({self.number(e.arg, path)})"
+            case Binary():
+                names = {
+                    BinaryOp.ADD: "ev_add",
+                    BinaryOp.SUB: "ev_sub",
+                    BinaryOp.MUL: "ev_mul",
+                    BinaryOp.DIV: "ev_div",
+                    BinaryOp.MIN: "ev_min",
+                    BinaryOp.MAX: "ev_max",
+                }
+                if e.op in names:
+                    a, b = self.number(e.lhs, path), self.number(e.rhs, path)
+                    unit = "" if e.op in (BinaryOp.MIN, BinaryOp.MAX) else f", {u}"
+                    return f"{names[e.op]}({a}, {b}{unit})"
+            case _:
+                pass
+        raise CodegenError(f"the reference cannot compute {print_expr(e)}")
+
+
+def _unit(dtype: DType) -> str:
+    return "EV_U32" if dtype is DType.F32 else "EV_U64"

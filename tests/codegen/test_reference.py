@@ -1,0 +1,241 @@
+"""The rendered float64 reference: right values, and error bounds that hold and tell wrong from right.
+
+The interpreter reads a literal such as 0.2f as the decimal 0.2, hence the tolerance against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evolve.codegen.reference import Role, render_reference
+from evolve.codegen.reference_runtime import TOLERANCE_FACTOR
+from evolve.devices.sim.plain import run_plain
+from evolve.ir.expr import Binary, BinaryOp, Call, Cast, Const, Expr, Select, var
+from evolve.ir.kernel import Kernel, Scalar
+from evolve.ir.math import FUNCTIONS
+from evolve.ir.stmt import Block, Reduce, Store
+from evolve.ir.types import MAX, MIN, PROD, SUM, DType, LoopKind, Monoid
+from tests import kernels_ir
+from tests.codegen import scheduled_ir
+from tests.interpreter import run as interpret
+from tests.kernels_ir import buf, checked, ld, loop, op, origin
+
+F32 = DType.F32
+RNG = np.random.default_rng(11)
+U = 2.0**-24
+
+
+def normal(*shape: int) -> np.ndarray:
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def reference(
+    kernel: Kernel, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, int | float], cache: Path
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Values and errors by buffer."""
+    r = render_reference(kernel)
+    given = {
+        a.name: arrays[a.buffer] if a.role is Role.INPUT else np.zeros(arrays[a.buffer].shape)
+        for a in r.arrays
+    }
+    writable = {a.name for a in r.arrays if a.role is not Role.INPUT}
+    out = run_plain(
+        r.text,
+        r.function,
+        given,
+        {s: scalars[s] for s in r.scalars},
+        writable=writable,
+        cache_dir=cache,
+    )
+    values = {a.buffer: out[a.name] for a in r.arrays if a.role is Role.VALUE}
+    errors = {a.buffer: out[a.name] for a in r.arrays if a.role is Role.ERROR}
+    return values, errors
+
+
+CASES: dict[str, tuple[Callable[[], Kernel], dict[str, tuple[int, ...]], dict[str, int | float]]] = {
+    "vecadd": (kernels_ir.vecadd, {"a": (37,), "b": (37,), "c": (37,)}, {"n": 37}),
+    "softmax": (kernels_ir.softmax, {"x": (5, 33), "y": (5, 33)}, {"rows": 5, "cols": 33}),
+    "transpose": (kernels_ir.transpose, {"x": (4, 7), "y": (7, 4)}, {"rows": 4, "cols": 7}),
+    "matmul": (
+        kernels_ir.matmul,
+        {"A": (5, 9), "B": (9, 3), "C": (5, 3)},
+        {"M": 5, "N": 3, "K": 9},
+    ),
+    "stencil": (kernels_ir.stencil, {"x": (6, 9), "y": (6, 9)}, {"rows": 6, "cols": 9}),
+    "saxpy": (kernels_ir.saxpy_in_place, {"x": (11,), "y": (11,)}, {"n": 11, "alpha": 0.75}),
+    "softmax_block": (
+        lambda: scheduled_ir.softmax_block(128, 32),
+        {"x": (3, 128), "y": (3, 128)},
+        {"rows": 3, "cols": 128},
+    ),
+    "transpose_tiled": (
+        scheduled_ir.transpose_tiled,
+        {"x": (33, 40), "y": (40, 33)},
+        {"rows": 33, "cols": 40},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_agrees_with_the_interpreter(name: str, cache: Path) -> None:
+    build, shapes, scalars = CASES[name]
+    arrays = {n: normal(*shape) for n, shape in shapes.items()}
+    values, errors = reference(build(), arrays, scalars, cache)
+    want = interpret(build(), arrays, scalars)
+    for buffer, got in values.items():
+        np.testing.assert_allclose(got, want[buffer], rtol=2e-8, err_msg=buffer)
+        assert np.all(errors[buffer] >= 0)
+
+
+def test_elements_that_are_not_written_keep_their_value_without_error(cache: Path) -> None:
+    x, y = normal(5, 6), normal(5, 6)
+    values, errors = reference(kernels_ir.stencil(), {"x": x, "y": y}, {"rows": 5, "cols": 6}, cache)
+    edge = np.ones((5, 6), bool)
+    edge[1:-1, 1:-1] = False
+    np.testing.assert_array_equal(values["y"][edge], y[edge])
+    assert np.all(errors["y"][edge] == 0) and np.all(errors["y"][~edge] > 0)
+
+
+def float32_softmax(x: np.ndarray) -> np.ndarray:
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    s = np.zeros((x.shape[0], 1), np.float32)
+    for c in range(x.shape[1]):
+        s[:, 0] += e[:, c]
+    return e / s
+
+
+@pytest.mark.parametrize("scale", [1.0, 100.0, 1e-3])
+def test_softmax_in_binary32_is_within_tolerance_and_shortcuts_are_not(scale: float, cache: Path) -> None:
+    x = normal(16, 777) * np.float32(scale)
+    values, errors = reference(
+        kernels_ir.softmax(), {"x": x, "y": np.zeros_like(x)}, {"rows": 16, "cols": 777}, cache
+    )
+    tolerance = TOLERANCE_FACTOR * errors["y"]
+
+    def wrong(y: np.ndarray) -> bool:
+        return bool(np.any(np.abs(y - values["y"]) > tolerance))
+
+    assert not wrong(float32_softmax(x))
+    assert wrong(np.zeros_like(x))
+    assert wrong(float32_softmax(x) * np.float32(1 + 1e-3))
+    bfloat16 = (x.view(np.uint32) & 0xFFFF0000).view(np.float32)
+    if scale >= 1:
+        assert wrong(float32_softmax(bfloat16))
+
+
+def test_matmul_tolerance_sees_a_lost_term_and_lower_precision(cache: Path) -> None:
+    a, b = normal(16, 512), normal(512, 24)
+    arrays = {"A": a, "B": b, "C": np.zeros((16, 24), np.float32)}
+    values, errors = reference(kernels_ir.matmul(), arrays, {"M": 16, "N": 24, "K": 512}, cache)
+    tolerance = TOLERANCE_FACTOR * errors["C"]
+
+    def far(c: np.ndarray) -> float:
+        return float(np.mean(np.abs(c - values["C"]) > tolerance))
+
+    sequential = np.zeros((16, 24), np.float32)
+    for k in range(512):
+        sequential += a[:, k : k + 1] * b[k : k + 1]
+    assert far(sequential) == 0.0
+    assert far(sequential[:, ::-1][:, ::-1] - a[:, :1] * b[:1]) > 0.9
+    tf32 = (a.view(np.uint32) & 0xFFFFE000).view(np.float32)
+    assert far(tf32.astype(np.float64) @ b) > 0.5
+    # First-order bound of a dot product: at least one rounding of the sum of absolute terms.
+    np.testing.assert_array_less(U * (np.abs(a).astype(np.float64) @ np.abs(b)), errors["C"])
+
+
+def unary_kernel(fn: str) -> Kernel:
+    i = var("i")
+    args: tuple[Expr, ...] = (ld("x", i),)
+    if FUNCTIONS[fn].arity >= 2:
+        args = (ld("x", i), ld("z", i))
+    if FUNCTIONS[fn].arity == 3:
+        args = (*args, Const(0.5, F32))
+    s = Store("y", (i,), Call(fn, args, F32), origin("S0", "i"))
+    n = var("n")
+    return checked(
+        Kernel(
+            "f",
+            ("x", "z", "y", "n"),
+            (buf("x", n), buf("z", n), buf("y", n)),
+            (Scalar("n", DType.I32, True),),
+            Block((loop("i", n, s, kind=LoopKind.PARALLEL),)),
+        )
+    )
+
+
+@pytest.mark.parametrize("fn", list(FUNCTIONS))
+def test_functions(fn: str, cache: Path) -> None:
+    from math import erf
+
+    table = {
+        "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "log1p": np.log1p, "expm1": np.expm1,
+        "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "tanh": np.tanh, "erf": np.vectorize(erf),
+        "sin": np.sin, "cos": np.cos, "pow": np.power, "fabs": np.abs, "floor": np.floor, "ceil": np.ceil,
+        "fma": lambda x, z: x * z + 0.5, "div": np.divide,
+    }  # fmt: skip
+    x = RNG.uniform(0.1, 3, 50).astype(np.float32)
+    z = RNG.uniform(-2, 2, 50).astype(np.float32)
+    values, errors = reference(unary_kernel(fn), {"x": x, "z": z, "y": np.zeros_like(x)}, {"n": 50}, cache)
+    f = table[fn.removeprefix("fast_")]
+    args = (x, z) if FUNCTIONS[fn].arity >= 2 else (x,)
+    np.testing.assert_allclose(values["y"], f(*(a.astype(np.float64) for a in args)), rtol=1e-14)
+    single = f(*args).astype(np.float32)
+    assert np.all(np.abs(single - values["y"]) <= TOLERANCE_FACTOR * errors["y"])
+
+
+@pytest.mark.parametrize("monoid", [SUM, PROD, MIN, MAX])
+def test_reductions_into_memory(monoid: Monoid, cache: Path) -> None:
+    r, c = var("r"), var("c")
+    k = checked(
+        Kernel(
+            "reduce",
+            ("x", "y", "rows", "cols"),
+            (buf("x", var("rows"), var("cols")), buf("y", var("rows"))),
+            (Scalar("rows", DType.I32, True), Scalar("cols", DType.I32, True)),
+            Block(
+                (
+                    loop(
+                        "r",
+                        var("rows"),
+                        loop("c", var("cols"), Reduce("y", (r,), monoid, ld("x", r, c))),
+                        kind=LoopKind.PARALLEL,
+                    ),
+                )
+            ),
+        )
+    )
+    x, y = normal(4, 50), normal(4)
+    values, errors = reference(k, {"x": x, "y": y}, {"rows": 4, "cols": 50}, cache)
+    f = {"sum": np.sum, "prod": np.prod, "min": np.min, "max": np.max}[monoid.name]
+    both = np.concatenate([y[:, None], x], axis=1).astype(np.float64)
+    np.testing.assert_allclose(values["y"], f(both, axis=1), rtol=1e-12)
+    single = f(both.astype(np.float32), axis=1)
+    assert np.all(np.abs(single - values["y"]) <= TOLERANCE_FACTOR * errors["y"])
+    if monoid.name == "sum":
+        assert np.all(errors["y"] >= U * np.abs(both).sum(axis=1))
+
+
+def test_conditions_conversions_and_overflow(cache: Path) -> None:
+    i, n = var("i"), var("n")
+    positive = Binary(BinaryOp.GT, ld("x", i), Const(0.0, F32), DType.BOOL)
+    scaled = op(BinaryOp.DIV, ld("x", i), Cast(n, F32))
+    value = Select(positive, Call("exp", (ld("x", i),), F32), scaled, F32)
+    k = checked(
+        Kernel(
+            "mixed",
+            ("x", "y", "n"),
+            (buf("x", n), buf("y", n)),
+            (Scalar("n", DType.I32, True),),
+            Block((loop("i", n, Store("y", (i,), value, origin("S0", "i")), kind=LoopKind.PARALLEL),)),
+        )
+    )
+    x = np.array([-3, -0.5, 0.5, 80, 100, -np.inf, np.nan], np.float32)
+    values, errors = reference(k, {"x": x, "y": np.zeros_like(x)}, {"n": 7}, cache)
+    y = values["y"]
+    np.testing.assert_allclose(y[:4], [-3 / 7, -0.5 / 7, np.exp(0.5), np.exp(80.0)], rtol=1e-14)
+    assert y[4] == np.inf and y[5] == -np.inf and np.isnan(y[6])
+    assert np.all(errors["y"][4:] == 0)
