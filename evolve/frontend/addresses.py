@@ -1,0 +1,295 @@
+"""Flat addresses become multi-dimensional subscripts, each proved to lie in its extent.
+
+The strides of a buffer are the coefficients of the loop variables in its addresses. Dividing each
+address by them from the largest down gives the subscripts; a set of strides is accepted only if
+every inner subscript of every access is proved to be within its dimension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+
+from evolve.frontend.polynomial import ONE, Poly, constant, expression, polynomial
+from evolve.frontend.prove import Known, facts_of, negate, nonnegative, positive, simplify, variable_atom
+from evolve.frontend.refuse import RefusalError
+from evolve.ir.expr import Binary, BinaryOp, Expr, Load, Select, Var
+from evolve.ir.stmt import Alloc, Block, For, If, Reduce, Stmt, Store
+from evolve.ir.types import DType
+from evolve.ir.visit import children, rebuild
+
+_SMALLEST_CONSTANT_STRIDE = 8
+_MAX_STRIDES = 5
+
+
+@dataclass(frozen=True)
+class Access:
+    """One flat address with what is known where it is used."""
+
+    flat: Poly
+    known: Known
+    line: int
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The dimensions of a buffer: strides from the largest to 1, and the extents."""
+
+    strides: tuple[Poly, ...]
+    extents: tuple[Poly, ...]
+
+
+def accesses(block: Block, known: Known, buffers: frozenset[str]) -> dict[str, list[Access]]:
+    """All accesses to the given buffers."""
+    out: dict[str, list[Access]] = {b: [] for b in buffers}
+
+    def visit(e: Expr, k: Known, line: int) -> Expr:
+        if isinstance(e, Load) and e.buffer in buffers:
+            out[e.buffer].append(Access(polynomial(e.indices[0]), k, line))
+        return e
+
+    for s, k in _leaves(block, known):
+        line = s.span.line if s.span else 0
+        _rewrite_expr(s.value, k, line, visit)
+        if s.buffer in buffers:
+            out[s.buffer].append(Access(polynomial(s.indices[0]), k, line))
+    return out
+
+
+def _leaves(block: Block, known: Known) -> Iterator[tuple[Store | Reduce, Known]]:
+    for s in block.stmts:
+        match s:
+            case For():
+                yield from _leaves(s.body, known.inside(s.var, polynomial(s.extent)))
+            case If():
+                yield from _leaves(s.body, known.given(*facts_of(s.cond)))
+                yield from _leaves(s.orelse, known.given(*facts_of(negate(s.cond))))
+            case Store() | Reduce():
+                yield s, known
+            case _:
+                pass
+
+
+def _rewrite_expr(e: Expr, known: Known, line: int, f) -> Expr:  # type: ignore[no-untyped-def]
+    if isinstance(e, Select):
+        cond = _rewrite_expr(e.cond, known, line, f)
+        then = _rewrite_expr(e.then, known.given(*facts_of(cond)), line, f)
+        orelse = _rewrite_expr(e.orelse, known.given(*facts_of(negate(cond))), line, f)
+        return Select(cond, then, orelse, e.dtype)
+    if isinstance(e, Binary) and e.op in (BinaryOp.AND, BinaryOp.OR):
+        left = _rewrite_expr(e.lhs, known, line, f)
+        sure = left if e.op is BinaryOp.AND else negate(left)
+        return Binary(e.op, left, _rewrite_expr(e.rhs, known.given(*facts_of(sure)), line, f), e.dtype)
+    parts = children(e)
+    if parts:
+        e = rebuild(e, tuple(_rewrite_expr(x, known, line, f) for x in parts))
+    made: Expr = f(e, known, line)
+    return made
+
+
+def shape_of(name: str, found: list[Access]) -> Shape:
+    """The dimensions of a buffer from all its accesses. Raises RefusalError."""
+    if not found:
+        return Shape((ONE,), (ONE,))
+    candidates = _strides(found)
+    for count in range(len(candidates), -1, -1):
+        for chosen in combinations(candidates, count):
+            shape = _try(found, (*chosen, ONE))
+            if shape is not None:
+                return shape
+    raise RefusalError(
+        found[0].line,
+        f"subscript of {name}",
+        "it cannot be written as subscripts that are proved to be within the dimensions of an array",
+    )
+
+
+def _strides(found: list[Access]) -> list[Poly]:
+    """Candidate strides, largest first."""
+    out: list[Poly] = []
+    for a in found:
+        loops = {n for n, _ in a.known.loops}
+        for x in a.flat.atoms():
+            if not (isinstance(x, Var) and x.name in loops) and not isinstance(x, Binary):
+                continue
+            parts = a.flat.coefficient(x)
+            if parts is None or parts[0].names() & loops:
+                continue
+            slope = parts[0]
+            if slope.terms and slope.terms[0][1] < 0:
+                slope = -slope
+            k = slope.constant
+            if slope in out or (k is not None and k < _SMALLEST_CONSTANT_STRIDE):
+                continue
+            out.append(slope)
+    out.sort(key=lambda p: (max(len(m) for m, _ in p.terms), p.terms[0][1], str(p.terms)), reverse=True)
+    return out[:_MAX_STRIDES]
+
+
+def _try(found: list[Access], strides: tuple[Poly, ...]) -> Shape | None:
+    inner: list[Poly] = []
+    for big, small in pairwise(strides):
+        quotient, rest = big.divide(small)
+        if rest.terms or quotient.constant == 1:
+            return None
+        inner.append(quotient)
+    outer: Poly | None = None
+    for a in found:
+        subs = subscripts(a.flat, strides, a.known)
+        if subs is None or not nonnegative(subs[0], a.known):
+            return None
+        top = _largest(subs[0], a.known)
+        if top is None:
+            return None
+        outer = _larger(outer, top + ONE, a.known)
+        if outer is None:
+            return None
+    assert outer is not None
+    return Shape(strides, (_whole(outer), *inner))
+
+
+def subscripts(flat: Poly, strides: tuple[Poly, ...], known: Known) -> tuple[Poly, ...] | None:
+    """The subscripts of an address; None when one is not proved to be within its extent."""
+    out: list[Poly] = []
+    rest = flat
+    for stride in strides[:-1]:
+        found = False
+        for q, r in _divisions(rest, stride):
+            if nonnegative(r, known) and positive(stride - r, known):
+                out.append(q)
+                rest, found = r, True
+                break
+        if not found:
+            return None
+    out.append(rest)
+    return tuple(out)
+
+
+def _divisions(p: Poly, stride: Poly) -> Iterator[tuple[Poly, Poly]]:
+    """Quotients and remainders to try: the plain division, then the neighbours of its constant part."""
+    q, r = p.divide(stride)
+    yield q, r
+    yield q + ONE, r - stride
+    yield q - ONE, r + stride
+
+
+def _largest(p: Poly, known: Known) -> Poly | None:
+    """An upper bound of p over the loops, as a polynomial over the scalars."""
+    loops = {n for n, _ in known.loops}
+    best = _at_ends(p, known)
+    plain = Known(lowest=known.lowest)
+    for f in known.facts:
+        bound = p + f
+        if (
+            not bound.names() & loops
+            and f.names() & loops
+            and (best is None or nonnegative(best - bound, plain))
+        ):
+            best = bound
+    return best
+
+
+def _at_ends(p: Poly, known: Known) -> Poly | None:
+    for name, extent in reversed(known.loops):
+        parts = p.coefficient(variable_atom(name))
+        if parts is None:
+            return None
+        slope, rest = parts
+        if not slope.terms:
+            continue
+        if nonnegative(slope, known, 0):
+            p = rest + slope * (extent - ONE)
+        elif nonnegative(-slope, known, 0):
+            p = rest
+        else:
+            return None
+    p = simplify(p, known)
+    for a in sorted(p.atoms(), key=str):
+        if isinstance(a, Binary):
+            parts = p.coefficient(a)
+            if parts is None:
+                return None
+            if a.op is BinaryOp.MIN and nonnegative(parts[0], known, 0):
+                x, y = polynomial(a.lhs), polynomial(a.rhs)
+                bounds = [b for b in (_at_ends(x, known), _at_ends(y, known)) if b is not None]
+                if not bounds:
+                    return None
+                return _at_ends(parts[1] + parts[0] * bounds[-1], known)
+            if a.op is BinaryOp.MOD and nonnegative(parts[0], known, 0):
+                return _at_ends(parts[1] + parts[0] * (polynomial(a.rhs) - ONE), known)
+    loops = {n for n, _ in known.loops}
+    return None if p.names() & loops else p
+
+
+def upper_bound(p: Poly, known: Known) -> Poly | None:
+    """An upper bound of an index polynomial as a polynomial over the scalars, None when none is found."""
+    return _largest(p, known)
+
+
+def _larger(a: Poly | None, b: Poly, known: Known) -> Poly | None:
+    plain = Known(lowest=known.lowest)
+    if a is None or nonnegative(b - a, plain):
+        return b
+    if nonnegative(a - b, plain):
+        return a
+    return polynomial(Binary(BinaryOp.MAX, expression(a), expression(b), DType.INDEX))
+
+
+def _whole(extent: Poly) -> Poly:
+    """`cols - 1` elements of something that has `cols`: the array is taken to have the whole size."""
+    for m, c in extent.terms:
+        if len(m) == 1 and c == 1 and len(extent.terms) == 2:
+            rest = extent - Poly(((m, c),))
+            if rest.constant is not None and rest.constant < 0 and isinstance(m[0], Var):
+                return Poly(((m, c),))
+    return extent
+
+
+def rewrite(block: Block, known: Known, shapes: dict[str, Shape]) -> Block:
+    """Every flat address replaced by the subscripts of its buffer's shape."""
+
+    def split(buffer: str, flat: Expr, k: Known) -> tuple[Expr, ...]:
+        shape = shapes[buffer]
+        subs = subscripts(polynomial(flat), shape.strides, k)
+        assert subs is not None, "the shape was accepted for every access"
+        return tuple(expression(s) for s in subs)
+
+    def load(e: Expr, k: Known, line: int) -> Expr:
+        if isinstance(e, Load) and e.buffer in shapes:
+            return Load(e.buffer, split(e.buffer, e.indices[0], k), e.dtype)
+        return e
+
+    def go(b: Block, k: Known) -> Block:
+        out: list[Stmt] = []
+        for s in b.stmts:
+            match s:
+                case For():
+                    out.append(For(s.var, s.extent, s.kind, go(s.body, k.inside(s.var, polynomial(s.extent))),
+                                   span=s.span))  # fmt: skip
+                case If():
+                    then = go(s.body, k.given(*facts_of(s.cond)))
+                    out.append(If(s.cond, then, go(s.orelse, k.given(*facts_of(negate(s.cond)))), s.span))
+                case Store() | Reduce():
+                    line = s.span.line if s.span else 0
+                    value = _rewrite_expr(s.value, k, line, load)
+                    indices = split(s.buffer, s.indices[0], k) if s.buffer in shapes else s.indices
+                    if isinstance(s, Store):
+                        out.append(Store(s.buffer, indices, value, span=s.span))
+                    else:
+                        out.append(Reduce(s.buffer, indices, s.monoid, value, span=s.span))
+                case Alloc():
+                    out.append(s)
+                case _:
+                    out.append(s)
+        return Block(tuple(out))
+
+    return go(block, known)
+
+
+def element_count(shape: Shape) -> Poly:
+    """The number of elements of a buffer."""
+    total = constant(1)
+    for e in shape.extents:
+        total = total * e
+    return total

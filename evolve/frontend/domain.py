@@ -1,0 +1,366 @@
+"""Thread indices and guards become parallel loops.
+
+A guard `index < n` around everything a thread does bounds the grid-wide index; `index / cols` and
+`index % cols` split it in two; a guard away from the border shifts the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from evolve.frontend.polynomial import ONE, Poly, constant, expression, polynomial, variable
+from evolve.frontend.prove import Known, facts_of, negate, nonnegative, simplify, variable_atom
+from evolve.frontend.refuse import RefusalError
+from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Select, Var
+from evolve.ir.stmt import Alloc, Block, For, If, Reduce, Stmt, Store
+from evolve.ir.types import DType
+from evolve.ir.visit import children, loads, map_stmt_exprs, rebuild, subexpressions, variables, walk
+
+_AXIS_NAMES = ("$global.z", "$global.y", "$global.x")
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A parallel loop: internal variable name, extent, and the axis (2 = z … 0 = x) it came from."""
+
+    name: str
+    extent: Poly
+    axis: int
+
+
+@dataclass
+class Domain:
+    """Parallel loops, outermost first; what the thread variables are in terms of them; what is left to do.
+
+    reach    how many threads each axis needs, as a polynomial over the scalars (by axis: x, y, z)
+    """
+
+    loops: list[Axis]
+    substitution: dict[str, Poly]
+    body: list[Stmt]
+    known: Known
+    reach: dict[int, Poly] = field(default_factory=dict)
+
+
+def domain_of(
+    body: list[Stmt], lowest: tuple[tuple[str, int], ...], registers: frozenset[str], line: int
+) -> Domain:
+    """Find the domain. Raises RefusalError when nothing bounds a thread index that is used."""
+    conds, inner = _peel(body, registers)
+    if not any(
+        isinstance(s.stmt, Store | Reduce) and s.stmt.buffer not in registers
+        for s in walk(Block(tuple(inner)))
+    ):
+        raise RefusalError(line, "kernel", "it writes no memory")
+    facts = [_Condition(c, facts_of(c)) for c in conds]
+    used = _used_axes([*inner, *(If(c, Block(())) for c in conds)])
+    known = Known(lowest=lowest)
+    domain = Domain([], {}, inner, known)
+    for name in _AXIS_NAMES:
+        if name in used:
+            _bound_axis(domain, name, facts, line)
+    _tighten(domain, facts)
+    known = Known(lowest=lowest)
+    for loop in domain.loops:
+        known = known.inside(loop.name, loop.extent)
+    domain.known = known
+    rest = [c.expr for c in facts if not c.spent]
+    left = _substitute_all(domain.body, domain.substitution)
+    for cond in reversed([substitute(c, domain.substitution) for c in rest]):
+        left = [If(cond, Block(tuple(left)))]
+    domain.body = list(tidy(Block(tuple(left)), known).stmts)
+    return domain
+
+
+@dataclass
+class _Condition:
+    expr: Expr
+    facts: tuple[Poly, ...]
+    spent: bool = False
+
+
+def _peel(body: list[Stmt], registers: frozenset[str]) -> tuple[list[Expr], list[Stmt]]:
+    """Guards around everything that touches memory, and what they guard.
+
+    Statements beside a guard that only set registers move inside: nobody sees them outside.
+    """
+    conds: list[Expr] = []
+    while True:
+        at = [k for k, s in enumerate(body) if not _private(s, registers)]
+        if len(at) != 1:
+            return conds, body
+        guard = body[at[0]]
+        if not isinstance(guard, If) or loads(guard.cond):
+            return conds, body
+        then, orelse, cond = guard.body, guard.orelse, guard.cond
+        if not then.stmts and orelse.stmts:
+            then, orelse, cond = orelse, then, negate(cond)
+        if orelse.stmts and not all(_private(s, registers) for s in orelse.stmts):
+            return conds, body
+        conds += _conjuncts(cond)
+        body = [*body[: at[0]], *then.stmts, *body[at[0] + 1 :]]
+
+
+def _private(s: Stmt, registers: frozenset[str]) -> bool:
+    """Whether a statement reads and writes nothing but registers (its loops run over registers only)."""
+    for site in walk(Block((s,))):
+        if isinstance(site.stmt, Store | Reduce) and site.stmt.buffer not in registers:
+            return False
+    return True
+
+
+def _conjuncts(cond: Expr) -> list[Expr]:
+    if isinstance(cond, Binary) and cond.op is BinaryOp.AND:
+        return _conjuncts(cond.lhs) + _conjuncts(cond.rhs)
+    return [cond]
+
+
+def _all_exprs(stmts: Iterable[Stmt]) -> list[Expr]:
+    out: list[Expr] = []
+
+    def keep(e: Expr) -> Expr:
+        out.append(e)
+        return e
+
+    for s in stmts:
+        map_stmt_exprs(s, keep)
+    return out
+
+
+def _used_axes(stmts: list[Stmt]) -> set[str]:
+    names: set[str] = set()
+    for e in _all_exprs(stmts):
+        names |= {n for n in variables(e) if n.startswith("$")}
+    return names
+
+
+def _bound_axis(domain: Domain, name: str, conds: list[_Condition], line: int) -> None:
+    axis = 2 - _AXIS_NAMES.index(name)
+    splits = _boundaries(name, [*domain.body, *(If(c.expr, Block(())) for c in conds)], line)
+    top = splits[-1] if splits else None
+    best: tuple[_Condition, Poly] | None = None
+    for c in conds:
+        bound = _upper(name, c, top)
+        if bound is None:
+            continue
+        if best is None or (
+            top is not None and best[1].divide(top)[1].terms and not bound.divide(top)[1].terms
+        ):
+            best = (c, bound)
+    if best is None:
+        raise RefusalError(line, "kernel", f"no guard bounds the thread index in {'xyz'[axis]}")
+    condition, extent = best
+    condition.spent = True
+    domain.reach[axis] = extent
+    if not splits:
+        domain.loops.append(Axis(name, extent, axis))
+        domain.substitution[name] = variable(name)
+        return
+    strides = [ONE, *splits]
+    sizes: list[Poly] = []
+    for low, high in zip(strides, [*splits, extent], strict=True):
+        size, rest = high.divide(low)
+        if rest.terms:
+            raise RefusalError(
+                line,
+                "division of a thread index",
+                f"the number of threads, {_show(extent)}, is not a multiple of {_show(low)} that can be seen",
+            )
+        sizes.append(size)
+    total = Poly(())
+    made: list[Axis] = []
+    for k in range(len(sizes) - 1, -1, -1):
+        if sizes[k] == ONE:
+            continue
+        digit = f"{name}.{k}"
+        made.append(Axis(digit, sizes[k], axis))
+        total = total + variable(digit) * strides[k]
+    domain.loops += made
+    domain.substitution[name] = total
+
+
+def _show(p: Poly) -> str:
+    from evolve.ir.printer import print_expr
+
+    return print_expr(expression(p))
+
+
+def _upper(name: str, c: _Condition, top: Poly | None) -> Poly | None:
+    """The U of a condition that says name < U."""
+    if len(c.facts) != 1:
+        return None
+    fact = c.facts[0]
+    parts = fact.coefficient(variable_atom(name))
+    if parts is not None and parts[0].terms:
+        slope, rest = parts
+        if name in rest.names() or any(n.startswith("$") for n in rest.names()):
+            return None
+        k = slope.constant
+        if k is None or k >= 0:
+            return None
+        if k == -1:
+            return rest + ONE
+        quotient = Binary(BinaryOp.FLOORDIV, expression(rest), expression(constant(-k)), DType.INDEX)
+        return polynomial(quotient) + ONE
+    for a in fact.atoms():
+        if isinstance(a, Binary) and a.op is BinaryOp.FLOORDIV and a.lhs == Var(name, DType.INDEX):
+            found = fact.coefficient(a)
+            if found is None or found[0] != -ONE or any(n.startswith("$") for n in found[1].names()):
+                continue
+            return (found[1] + ONE) * polynomial(a.rhs)
+    return None
+
+
+def _boundaries(name: str, stmts: list[Stmt], line: int) -> list[Poly]:
+    """The strides at which divisions cut the index, smallest first."""
+    found: list[Poly] = []
+    for e in _all_exprs(stmts):
+        for x in subexpressions(e):
+            if isinstance(x, Binary) and x.op in (BinaryOp.FLOORDIV, BinaryOp.MOD):
+                stride = _stride(x.lhs, name)
+                if stride is not None:
+                    cut = stride * polynomial(x.rhs)
+                    if (
+                        cut not in found
+                        and cut.constant != 1
+                        and not any(n.startswith("$") for n in cut.names())
+                    ):
+                        found.append(cut)
+    chain: list[Poly] = []
+    while found:
+        for candidate in found:
+            if all(not other.divide(candidate)[1].terms for other in found):
+                chain.append(candidate)
+                found.remove(candidate)
+                break
+        else:
+            raise RefusalError(
+                line, "division of a thread index", "the divisors are not multiples of each other"
+            )
+    return chain
+
+
+def _stride(e: Expr, name: str) -> Poly | None:
+    match e:
+        case Var():
+            return ONE if e.name == name else None
+        case Binary(op=BinaryOp.FLOORDIV):
+            inner = _stride(e.lhs, name)
+            return None if inner is None else inner * polynomial(e.rhs)
+        case Binary(op=BinaryOp.MOD):
+            return _stride(e.lhs, name)
+        case _:
+            return None
+
+
+def _tighten(domain: Domain, conds: list[_Condition]) -> None:
+    """Conditions on one parallel variable narrow its loop, from above and from below."""
+    known = Known(lowest=domain.known.lowest)
+    for loop in domain.loops:
+        known = known.inside(loop.name, loop.extent)
+    facts = {id(c): tuple(simplify(f.substitute(domain.substitution), known) for f in c.facts) for c in conds}
+    shifts: dict[str, Poly] = {}
+    for at, loop in enumerate(domain.loops):
+        extent, low = loop.extent, Poly(())
+        for c in conds:
+            if c.spent or len(facts[id(c)]) != 1:
+                continue
+            parts = facts[id(c)][0].coefficient(variable_atom(loop.name))
+            if parts is None or any(n.startswith("$") for n in parts[1].names()):
+                continue
+            slope = parts[0].constant
+            if slope == -1:
+                if nonnegative(extent - (parts[1] + ONE), Known(lowest=known.lowest)):
+                    extent, c.spent = parts[1] + ONE, True
+                elif nonnegative(parts[1] + ONE - extent, Known(lowest=known.lowest)):
+                    c.spent = True
+            elif slope == 1:
+                start = -parts[1]
+                if nonnegative(-start, Known(lowest=known.lowest)):
+                    c.spent = True
+                elif not low.terms and nonnegative(start, Known(lowest=known.lowest)):
+                    low, c.spent = start, True
+        if low.terms:
+            shifts[loop.name] = variable(loop.name) + low
+        domain.loops[at] = Axis(loop.name, extent - low, loop.axis)
+    domain.substitution = {k: p.substitute(shifts) for k, p in domain.substitution.items()}
+
+
+def substitute(e: Expr, by: dict[str, Poly]) -> Expr:
+    """Thread variables replaced in every INDEX part of an expression."""
+    if e.dtype is DType.INDEX:
+        return expression(polynomial(e).substitute(by))
+    parts = children(e)
+    return rebuild(e, tuple(substitute(x, by) for x in parts)) if parts else e
+
+
+def _substitute_all(stmts: list[Stmt], by: dict[str, Poly]) -> list[Stmt]:
+    return [map_stmt_exprs(s, lambda e: substitute(e, by)) for s in stmts]
+
+
+def tidy(block: Block, known: Known) -> Block:
+    """Index arithmetic simplified and conditions decided by what is known at each place."""
+    out: list[Stmt] = []
+    for s in block.stmts:
+        match s:
+            case For():
+                extent = simplify(polynomial(s.extent), known)
+                body = tidy(s.body, known.inside(s.var, extent))
+                if body.stmts:
+                    out.append(For(s.var, expression(extent), s.kind, body, span=s.span))
+            case If():
+                cond = tidy_expr(s.cond, known)
+                if isinstance(cond, Const):
+                    out.extend(tidy(s.body if cond.value else s.orelse, known).stmts)
+                    continue
+                body = tidy(s.body, known.given(*facts_of(cond)))
+                orelse = tidy(s.orelse, known.given(*facts_of(negate(cond))))
+                if not body.stmts and orelse.stmts:
+                    cond, body, orelse = negate(cond), orelse, body
+                if body.stmts:
+                    out.append(If(cond, body, orelse, s.span))
+            case Alloc():
+                out.append(s)
+            case _:
+                out.append(map_stmt_exprs(s, lambda e, k=known: tidy_expr(e, k)))  # type: ignore[misc]
+    return Block(tuple(out))
+
+
+def tidy_expr(e: Expr, known: Known) -> Expr:
+    """One expression; the sides of a select are simplified under its condition."""
+    if e.dtype is DType.INDEX:
+        return expression(simplify(polynomial(e), known))
+    match e:
+        case Binary(op=BinaryOp.AND | BinaryOp.OR):
+            a = tidy_expr(e.lhs, known)
+            sure = a if e.op is BinaryOp.AND else negate(a)
+            b = tidy_expr(e.rhs, known.given(*facts_of(sure)))
+            absorbing = e.op is BinaryOp.OR
+            for x, y in ((a, b), (b, a)):
+                if isinstance(x, Const):
+                    return x if bool(x.value) == absorbing else y
+            return Binary(e.op, a, b, DType.BOOL)
+        case Binary() if e.op.is_comparison and e.lhs.dtype is DType.INDEX and e.rhs.dtype is DType.INDEX:
+            a, b = tidy_expr(e.lhs, known), tidy_expr(e.rhs, known)
+            made = Binary(e.op, a, b, DType.BOOL)
+            if _holds(made, known):
+                return Const(True, DType.BOOL)
+            if _holds(negate(made), known):
+                return Const(False, DType.BOOL)
+            return made
+        case Select():
+            cond = tidy_expr(e.cond, known)
+            if isinstance(cond, Const):
+                return tidy_expr(e.then if cond.value else e.orelse, known)
+            then = tidy_expr(e.then, known.given(*facts_of(cond)))
+            orelse = tidy_expr(e.orelse, known.given(*facts_of(negate(cond))))
+            return Select(cond, then, orelse, e.dtype)
+        case _:
+            parts = children(e)
+            return rebuild(e, tuple(tidy_expr(x, known) for x in parts)) if parts else e
+
+
+def _holds(cond: Expr, known: Known) -> bool:
+    facts = facts_of(cond)
+    return bool(facts) and all(nonnegative(f, known) for f in facts)

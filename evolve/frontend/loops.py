@@ -1,0 +1,223 @@
+"""Counted loops: bounds, steps, induction variables and grid-stride loops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from evolve.frontend import ctree
+from evolve.frontend.polynomial import ONE, Poly, constant, expression, polynomial
+from evolve.frontend.refuse import RefusalError
+from evolve.frontend.values import AXES, Duty, Int, Value, convert, grid_index, thread
+from evolve.ir.expr import Binary, BinaryOp, Expr, compare
+from evolve.ir.types import DType
+
+if TYPE_CHECKING:
+    from evolve.frontend.execute import _Executor
+
+_MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "!=": "!="}
+
+
+@dataclass(frozen=True)
+class Head:
+    """A counted loop: its variable is `start + step * n` for n in 0 .. extent-1.
+
+    stride_axis  the grid axis whose threads share the iterations, for a grid-stride loop
+    """
+
+    key: int
+    name: str
+    type: DType
+    start: Poly
+    step: Poly
+    extent: Poly
+    guard: Expr
+    duties: frozenset[Duty]
+    stride_axis: int | None = None
+
+    def at(self, count: Poly) -> Value:
+        """The variable's value in iteration `count`."""
+        return Int(self.start + self.step * count, self.type)
+
+
+def counted(run: _Executor, s: ctree.Loop) -> Head:
+    """Understand a loop's head. Raises RefusalError."""
+    name, start = _start(run, s)
+    op, bound = _condition(run, s, name)
+    step = _step(run, s, name)
+    if assigned(s.body, name.key):
+        raise RefusalError(s.line, "for loop", f"{name.name} is assigned inside the loop")
+    type_ = name.type
+    if not isinstance(type_, DType):
+        raise RefusalError(s.line, "for loop", "its variable is not an integer")
+    duties = start.duties | bound.duties | step.duties
+    axis = _stride_axis(run, step.poly)
+    if axis is not None:
+        return _stride_head(s, name, start, op, bound, step, axis)
+    k = step.poly.constant
+    if not k:
+        raise RefusalError(s.line, "for loop", "its step is not a constant")
+    first, last = start.poly, bound.poly
+    if op == "!=" and abs(k) == 1:
+        op = "<" if k > 0 else ">"
+        distance = last - first if k > 0 else first - last
+        duties |= {Duty(distance, 0, None, True, s.line, "loop with !=")}
+    if (k > 0) != (op in ("<", "<=")) or op not in ("<", "<=", ">", ">="):
+        raise RefusalError(s.line, "for loop", "its variable does not move towards the bound")
+    distance = last - first if k > 0 else first - last
+    if op in ("<=", ">="):
+        distance = distance + ONE
+    extent = _ceil(distance, abs(k))
+    if type_ in (DType.U32, DType.U64) and k < 0:
+        raise RefusalError(s.line, "for loop", "an unsigned variable that counts down may wrap around")
+    guard = compare(BinaryOp.LT, expression(first), expression(last))
+    return Head(name.key, name.name, type_, first, constant(k), extent, guard, duties)
+
+
+def _ceil(distance: Poly, k: int) -> Poly:
+    if k == 1:
+        return distance
+    up = expression(distance + constant(k - 1))
+    return polynomial(Binary(BinaryOp.FLOORDIV, up, expression(constant(k)), DType.INDEX))
+
+
+def _start(run: _Executor, s: ctree.Loop) -> tuple[ctree.Name, Int]:
+    match s.init:
+        case ctree.Declare(init=init) if init is not None and not isinstance(init, tuple):
+            name = ctree.Name(s.init.key, s.init.name, s.init.type, s.init.line)
+            return name, _integer(run, init, s.init.type, s.line)
+        case ctree.Evaluate(expr=ctree.Assign(op=None, target=ctree.Name() as target, value=value)):
+            return target, _integer(run, value, target.type, s.line)
+        case _:
+            raise RefusalError(s.line, "for loop", "its initialisation must set one integer variable")
+
+
+def _integer(run: _Executor, e: ctree.CExpr, type_: ctree.CType, line: int) -> Int:
+    v = convert(run.integer(e, "loop start"), type_, line)
+    if not isinstance(v, Int):
+        raise RefusalError(line, "for loop", "its variable is not an integer")
+    return v
+
+
+def _condition(run: _Executor, s: ctree.Loop, name: ctree.Name) -> tuple[str, Int]:
+    c = s.cond
+    if isinstance(c, ctree.Convert):
+        c = c.arg
+    if isinstance(c, ctree.Operation) and c.op in _MIRROR:
+        left, right = c.operands
+        if _is(left, name):
+            return c.op, run.integer(right, "loop bound")
+        if _is(right, name):
+            return _MIRROR[c.op], run.integer(left, "loop bound")
+    raise RefusalError(s.line, "for loop", f"its condition must compare {name.name} with a bound")
+
+
+def _is(e: ctree.CExpr, name: ctree.Name) -> bool:
+    while isinstance(e, ctree.Convert):
+        e = e.arg
+    return isinstance(e, ctree.Name) and e.key == name.key
+
+
+def _step(run: _Executor, s: ctree.Loop, name: ctree.Name) -> Int:
+    e = s.step
+    if isinstance(e, ctree.Assign) and _is(e.target, name):
+        value = e.value
+        op = e.op
+        if op is None and isinstance(value, ctree.Operation) and value.op in ("+", "-"):
+            a, b = value.operands
+            if _is(a, name):
+                op, value = value.op, b
+            elif value.op == "+" and _is(b, name):
+                op, value = "+", a
+        if op in ("+", "-"):
+            by = run.integer(value, "loop step")
+            return by if op == "+" else Int(-by.poly, by.type, by.duties)
+    raise RefusalError(s.line, "for loop", f"its step must add a constant to {name.name}")
+
+
+def _stride_axis(run: _Executor, step: Poly) -> int | None:
+    for axis in range(3):
+        grid, block = thread("gridDim", axis), thread("blockDim", axis)
+        if step == grid * block:
+            return axis
+        size = run.threads.block.get(axis)
+        if size is not None and step == grid * constant(size):
+            return axis
+    return None
+
+
+def _stride_head(
+    s: ctree.Loop, name: ctree.Name, start: Int, op: str, bound: Int, step: Int, axis: int
+) -> Head:
+    if start.poly != grid_index(axis) or op not in ("<", "<="):
+        raise RefusalError(
+            s.line, "grid-stride loop", f"it must start at the grid-wide index in {AXES[axis]} and go up"
+        )
+    last = bound.poly if op == "<" else bound.poly + ONE
+    guard = compare(BinaryOp.LT, expression(start.poly), expression(last))
+    # The step's own product is launch geometry: the launch is chosen so that it fits.
+    duties = start.duties | bound.duties
+    assert isinstance(name.type, DType)
+    return Head(name.key, name.name, name.type, start.poly, step.poly, last, guard, duties, axis)
+
+
+def assigned(stmts: tuple[ctree.CStmt, ...], key: int) -> bool:
+    """Whether a variable is assigned anywhere in the statements."""
+    return any(a.target.key == key for a, _ in assignments(stmts, 0) if isinstance(a.target, ctree.Name))
+
+
+def assignments(stmts: tuple[ctree.CStmt, ...], depth: int) -> list[tuple[ctree.Assign, int]]:
+    """All assignments, with how many branches and loops are around each."""
+    out: list[tuple[ctree.Assign, int]] = []
+    for s in stmts:
+        match s:
+            case ctree.Evaluate(expr=ctree.Assign() as assignment):
+                out.append((assignment, depth))
+            case ctree.Branch():
+                out += assignments((*s.then, *s.orelse), depth + 1)
+            case ctree.Loop():
+                out += assignments((s.init,), depth + 1) + assignments(s.body, depth + 1)
+                if isinstance(s.step, ctree.Assign):
+                    out.append((s.step, depth + 1))
+            case ctree.Group():
+                out += assignments(s.body, depth)
+            case _:
+                pass
+    return out
+
+
+def induction(run: _Executor, s: ctree.Loop, head: Head) -> list[tuple[int, Value, Poly]]:
+    """Integer and pointer variables that each iteration moves by the same amount: (key, start, step)."""
+    changes = assignments(s.body, 0)
+    by_key: dict[int, list[tuple[ctree.Assign, int]]] = {}
+    for a, depth in changes:
+        if isinstance(a.target, ctree.Name):
+            by_key.setdefault(a.target.key, []).append((a, depth))
+    out: list[tuple[int, Value, Poly]] = []
+    for key, found in by_key.items():
+        (a, depth) = found[0]
+        start = run.plain(key)
+        if start is None or len(found) != 1 or depth or a.op not in ("+", "-"):
+            continue
+        if any(k != key and _mentions(a.value, k) for k in (*by_key, head.key)) or _mentions(a.value, key):
+            continue
+        try:
+            by = run.integer(a.value, "step")
+        except RefusalError:
+            continue
+        out.append((key, start, by.poly if a.op == "+" else -by.poly))
+    return out
+
+
+def _mentions(e: ctree.CExpr, key: int) -> bool:
+    match e:
+        case ctree.Name():
+            return e.key == key
+        case ctree.Operation():
+            return any(_mentions(x, key) for x in e.operands)
+        case ctree.Convert():
+            return _mentions(e.arg, key)
+        case ctree.Number() | ctree.Builtin():
+            return False
+        case _:
+            return True

@@ -1,0 +1,218 @@
+"""The file's device code: what is compiled when the kernel runs as the user wrote it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from evolve.frontend.clang import Parsed, binary_operator, children, evaluate, kind
+from evolve.frontend.locate import Found, LaunchSite, top_level
+from evolve.frontend.refuse import RefusalError
+from evolve.ir.expr import Binary, BinaryOp, Expr, index, var
+from evolve.ir.types import DType
+
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[^\n]*\n?", re.MULTILINE)
+_MACROS = {
+    "INFINITY": "__int_as_float(0x7f800000)",
+    "HUGE_VALF": "__int_as_float(0x7f800000)",
+    "CUDART_INF_F": "__int_as_float(0x7f800000)",
+    "NAN": "__int_as_float(0x7fffffff)",
+    "FLT_MAX": "3.402823466e+38F",
+    "FLT_MIN": "1.175494351e-38F",
+    "FLT_EPSILON": "1.192092896e-07F",
+    "DBL_MAX": "1.7976931348623158e+308",
+    "DBL_EPSILON": "2.2204460492503131e-16",
+    "INT_MAX": "2147483647",
+    "INT_MIN": "(-2147483647 - 1)",
+    "UINT_MAX": "4294967295u",
+    "M_PI": "3.14159265358979323846",
+    "M_SQRT2": "1.41421356237309504880",
+    "M_SQRT1_2": "0.70710678118654752440",
+    "M_2_SQRTPI": "1.12837916709551257390",
+    "M_E": "2.7182818284590452354",
+    "M_LOG2E": "1.4426950408889634074",
+    "M_LN2": "0.69314718055994530942",
+}
+"""Macros of the usual headers, defined where the text uses them: run-time compilation has no headers."""
+_TYPES = {
+    "int8_t": "signed char",
+    "int16_t": "short",
+    "int32_t": "int",
+    "int64_t": "long long",
+    "uint8_t": "unsigned char",
+    "uint16_t": "unsigned short",
+    "uint32_t": "unsigned int",
+    "uint64_t": "unsigned long long",
+}
+
+
+def device_text(parsed: Parsed, kernel: Found) -> str:
+    """The file without host code, other kernels and includes; headers' macros that it uses are defined."""
+    needed = _reachable(parsed, kernel)
+    raw = parsed.text.encode()
+    spans: list[tuple[int, int]] = []
+    kept: set[tuple[int, int]] = set()
+    for c, _ in top_level(parsed):
+        span = (c.extent.start.offset, _end(raw, c.extent.end.offset))
+        if c.hash in needed or kind(c) in ("STATIC_ASSERT",):
+            kept.add(span)
+        spans.append(span)
+    text = bytearray(raw)
+    for start, end in sorted(set(spans) - kept, reverse=True):
+        if any((start <= a and b <= end) or (a <= start and end <= b) for a, b in kept):
+            continue
+        text[start:end] = b""
+    body = _INCLUDE.sub("", text.decode())
+    body = re.sub(r"/\*\s*evolve\b.*?\*/[ \t]*\n?", "", body, flags=re.DOTALL)
+    body = re.sub(r"^[ \t]*using namespace [^;]*;[ \t]*\n", "", body, flags=re.MULTILINE)
+    body = re.sub(r"\n[ \t]*\n([ \t]*\n)+", "\n\n", body).strip("\n") + "\n"
+    return _prelude(body) + body
+
+
+def _end(raw: bytes, at: int) -> int:
+    """Past the semicolon that ends a declaration."""
+    k = at
+    while k < len(raw) and raw[k : k + 1] in (b" ", b"\t", b"\n"):
+        k += 1
+    return k + 1 if raw[k : k + 1] == b";" else at
+
+
+def _prelude(body: str) -> str:
+    lines: list[str] = []
+    for name, value in _MACROS.items():
+        if re.search(rf"\b{name}\b", body):
+            lines += [f"#ifndef {name}", f"#define {name} {value}", "#endif"]
+    for name, value in _TYPES.items():
+        if re.search(rf"\b{name}\b", body):
+            lines += [f"#ifndef {name}", f"#define {name} {value}", "#endif"]
+    return "\n".join(lines) + "\n\n" if lines else ""
+
+
+def _reachable(parsed: Parsed, kernel: Found) -> set[int]:
+    """Declarations of the file that the kernel needs, itself included."""
+    own = {c.hash: c for c, _ in top_level(parsed)}
+    seen: set[int] = set()
+    work = [kernel.cursor]
+    while work:
+        c = work.pop()
+        if c.hash in seen:
+            continue
+        seen.add(c.hash)
+        for d in _references(c):
+            for target in (d, d.get_definition()):
+                if target is not None:
+                    if kind(target) == "ENUM_CONSTANT_DECL":
+                        target = target.semantic_parent
+                    if target.hash in own and target.hash not in seen:
+                        work.append(target)
+    return seen
+
+
+def _references(c: Any) -> list[Any]:
+    out = []
+    for x in c.walk_preorder():
+        if kind(x) in ("DECL_REF_EXPR", "TYPE_REF", "CALL_EXPR", "TEMPLATE_REF", "MEMBER_REF_EXPR"):
+            target = x.referenced
+            if target is not None:
+                out.append(target)
+    return out
+
+
+def kept_definitions(parsed: Parsed, kernel: Found) -> list[Any]:
+    """Cursors of the functions that the kernel needs, for checking errors inside them."""
+    needed = _reachable(parsed, kernel)
+    return [c for c, _ in top_level(parsed) if c.hash in needed]
+
+
+Dims = tuple[Expr, Expr, Expr]
+
+
+def launch_dims(parsed: Parsed, kernel: Found, site: LaunchSite) -> tuple[Dims, Dims] | None:
+    """Grid and block of a launch over the kernel's scalars; None when they cannot be read off."""
+    host = _Host(parsed, kernel, site)
+    try:
+        return host.dims(site.grid), host.dims(site.block)
+    except RefusalError:
+        return None
+
+
+class _Host:
+    """Reads the host's launch geometry. Host variables passed as scalars stand for the parameters."""
+
+    def __init__(self, parsed: Parsed, kernel: Found, site: LaunchSite) -> None:
+        self._by_key: dict[int, str] = {}
+        params = [c for c in children(kernel.cursor) if kind(c) == "PARM_DECL"]
+        for p, a in zip(params, site.arguments, strict=False):
+            inner = a
+            while kind(inner) == "UNEXPOSED_EXPR" and len(children(inner)) == 1:
+                inner = children(inner)[0]
+            target = inner.referenced if kind(inner) == "DECL_REF_EXPR" else None
+            if target is not None and p.type.get_canonical().kind.name not in ("POINTER", "FLOAT", "DOUBLE"):
+                self._by_key.setdefault(target.hash, p.spelling)
+        self._depth = 0
+
+    def dims(self, c: Any) -> Dims:
+        """A dim3, or an integer. Raises RefusalError."""
+        inner = _strip(c)
+        if kind(inner) == "CALL_EXPR" and inner.spelling == "dim3":
+            parts = [x for x in children(inner) if kind(x) != "TYPE_REF"]
+            if len(parts) == 1 and _strip(parts[0]).type.get_canonical().spelling.endswith("dim3"):
+                return self.dims(parts[0])
+            got = [self._axis(x) for x in parts[:3]]
+            got += [index(1)] * (3 - len(got))
+            return got[0], got[1], got[2]
+        if kind(inner) == "DECL_REF_EXPR" and inner.type.get_canonical().spelling.endswith("dim3"):
+            d = inner.referenced
+            calls = [x for x in children(d) if kind(_strip(x)) == "CALL_EXPR"]
+            if calls:
+                return self.dims(calls[-1])
+        return self._axis(inner), index(1), index(1)
+
+    def _axis(self, c: Any) -> Expr:
+        inner = _strip(c)
+        if kind(inner) == "UNEXPOSED_EXPR" and not children(inner):
+            return index(1)
+        return self._integer(inner)
+
+    def _integer(self, c: Any) -> Expr:
+        self._depth += 1
+        try:
+            if self._depth > 40:
+                raise RefusalError(0, "launch", "too deep")
+            return self._read(c)
+        finally:
+            self._depth -= 1
+
+    def _read(self, c: Any) -> Expr:
+        inner = _strip(c)
+        k = kind(inner)
+        if k == "DECL_REF_EXPR":
+            d = inner.referenced
+            if d.hash in self._by_key:
+                return var(self._by_key[d.hash])
+            if kind(d) == "ENUM_CONSTANT_DECL":
+                return index(int(d.enum_value))
+            values = [x for x in children(d) if x.kind.is_expression()]
+            if kind(d) == "VAR_DECL" and values:
+                return self._integer(values[-1])
+        if k == "MEMBER_REF_EXPR" and inner.spelling in ("x", "y", "z"):
+            return self.dims(children(inner)[0])["xyz".index(inner.spelling)]
+        if k == "BINARY_OPERATOR":
+            left, right = (self._integer(x) for x in children(inner))
+            ops = {"+": BinaryOp.ADD, "-": BinaryOp.SUB, "*": BinaryOp.MUL, "/": BinaryOp.FLOORDIV}
+            op = ops.get(binary_operator(inner))
+            if op is not None:
+                return Binary(op, left, right, DType.INDEX)
+        value = evaluate(inner)
+        if isinstance(value, int):
+            return index(value)
+        raise RefusalError(inner.location.line, "launch", "it cannot be read off")
+
+
+def _strip(c: Any) -> Any:
+    while kind(c) in ("UNEXPOSED_EXPR", "PAREN_EXPR", "CSTYLE_CAST_EXPR", "CXX_FUNCTIONAL_CAST_EXPR"):
+        parts = [x for x in children(c) if kind(x) != "TYPE_REF"]
+        if len(parts) != 1:
+            return c
+        c = parts[0]
+    return c

@@ -1,0 +1,210 @@
+"""Proving that an INDEX polynomial is never negative, from loop ranges and known facts.
+
+The method is interval reasoning with symbolic ends: each loop variable is put at the end of its
+range that makes the polynomial smallest, each size scalar is written 1 + s with s >= 0, and what
+is left must have no negative coefficient. Known inequalities may be subtracted first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from evolve.frontend.polynomial import ONE, Poly, atom, constant, expression, polynomial, variable
+from evolve.ir.expr import Binary, BinaryOp, Expr, Var, compare
+from evolve.ir.types import DType
+
+_DEPTH = 2
+_MAX_FACTS = 24
+
+
+@dataclass(frozen=True)
+class Known:
+    """What holds at a place.
+
+    loops    enclosing loops with their extents, outermost first: 0 <= v <= extent - 1
+    facts    polynomials that are >= 0 here
+    lowest   least values of the scalars that have one; a scalar without one may be anything
+    """
+
+    loops: tuple[tuple[str, Poly], ...] = ()
+    facts: tuple[Poly, ...] = ()
+    lowest: tuple[tuple[str, int], ...] = ()
+
+    def inside(self, name: str, extent: Poly) -> Known:
+        """In the body of a loop, which therefore runs at least once."""
+        return replace(self, loops=(*self.loops, (name, extent)), facts=(*self.facts, extent - ONE))
+
+    def given(self, *facts: Poly) -> Known:
+        return replace(self, facts=(*self.facts, *facts))
+
+
+def nonnegative(p: Poly, known: Known, depth: int = _DEPTH) -> bool:
+    """Whether p >= 0 is proved. False means only that no proof was found."""
+    if _smallest(p, known, depth):
+        return True
+    if depth == 0:
+        return False
+    names = p.names()
+    useful = [f for f in known.facts if f.names() & names][:_MAX_FACTS]
+    return any(nonnegative(p - f, known, depth - 1) for f in useful)
+
+
+def positive(p: Poly, known: Known) -> bool:
+    """Whether p >= 1 is proved."""
+    return nonnegative(p - ONE, known)
+
+
+def _smallest(p: Poly, known: Known, depth: int) -> bool:
+    """p >= 0 by putting each atom where it makes p smallest, innermost loops first."""
+    extents = dict(known.loops)
+    lowest = dict(known.lowest)
+    for a in sorted(p.atoms(), key=lambda x: not isinstance(x, Binary)):
+        if isinstance(a, Binary):
+            return _opaque_smallest(p, a, known, depth)
+    for name, _ in reversed(known.loops):
+        parts = p.coefficient(variable_atom(name))
+        if parts is None:
+            return False
+        slope, rest = parts
+        if not slope.terms:
+            continue
+        if nonnegative(slope, known, 0):
+            p = rest
+        elif nonnegative(-slope, known, 0):
+            p = rest + slope * (extents[name] - ONE)
+        else:
+            return False
+    shift: dict[str, Poly] = {}
+    for a in p.atoms():
+        if isinstance(a, Binary):
+            return _opaque_smallest(p, a, known, depth)
+        if not isinstance(a, Var) or a.name not in lowest:
+            return False
+        shift[a.name] = variable(a.name) + constant(lowest[a.name])
+    return all(c >= 0 for _, c in p.substitute(shift))
+
+
+def variable_atom(name: str) -> Var:
+    return Var(name, DType.INDEX)
+
+
+def _opaque_smallest(p: Poly, a: Binary, known: Known, depth: int) -> bool:
+    parts = p.coefficient(a)
+    if parts is None:
+        return False
+    slope, rest = parts
+    x, y = polynomial(a.lhs), polynomial(a.rhs)
+    up = nonnegative(slope, known, 0)
+    if not up and not nonnegative(-slope, known, 0):
+        return False
+
+    def at(value: Poly) -> bool:
+        return nonnegative(rest + slope * value, known, depth)
+
+    if a.op in (BinaryOp.MIN, BinaryOp.MAX):
+        both = up == (a.op is BinaryOp.MIN)
+        return (at(x) and at(y)) if both else (at(x) or at(y))
+    if not positive(y, known):
+        return False
+    if a.op is BinaryOp.MOD:
+        return at(constant(0)) if up else (at(y - ONE) or (nonnegative(x, known) and at(x)))
+    if not nonnegative(x, known):
+        return False
+    if up:
+        return at(constant(0))
+    quotient, remainder = slope.divide(y)
+    if not remainder.terms:
+        # slope < 0 and y * floor(x / y) <= x.
+        return nonnegative(rest + quotient * x, known, depth)
+    return at(x)
+
+
+def simplify(p: Poly, known: Known) -> Poly:
+    """An equal polynomial with the floor divisions, remainders, minima and maxima that ranges decide undone."""
+    for _ in range(16):
+        for a in sorted(p.atoms(), key=str):
+            if not isinstance(a, Binary):
+                continue
+            better = _decide(a, known)
+            if better is not None:
+                p = p.replace(a, better)
+                break
+        else:
+            return p
+    return p
+
+
+def _decide(a: Binary, known: Known) -> Poly | None:
+    x, y = simplify(polynomial(a.lhs), known), simplify(polynomial(a.rhs), known)
+    if a.op in (BinaryOp.FLOORDIV, BinaryOp.MOD):
+        if not y.terms:
+            return None
+        quotient, rest = x.divide(y)
+        if nonnegative(rest, known) and positive(y - rest, known):
+            return quotient if a.op is BinaryOp.FLOORDIV else rest
+        if quotient.terms and positive(y, known):
+            small = atom(Binary(a.op, expression(rest), expression(y), DType.INDEX))
+            return quotient + small if a.op is BinaryOp.FLOORDIV else small
+    elif a.op is BinaryOp.MIN:
+        if nonnegative(y - x, known):
+            return x
+        if nonnegative(x - y, known):
+            return y
+    elif a.op is BinaryOp.MAX:
+        if nonnegative(x - y, known):
+            return x
+        if nonnegative(y - x, known):
+            return y
+    return None
+
+
+def facts_of(cond: Expr) -> tuple[Poly, ...]:
+    """The inequalities p >= 0 that a true condition gives (an equation gives two)."""
+    match cond:
+        case Binary(op=BinaryOp.AND):
+            return facts_of(cond.lhs) + facts_of(cond.rhs)
+        case Binary() if (
+            cond.op.is_comparison and cond.lhs.dtype is DType.INDEX and cond.rhs.dtype is DType.INDEX
+        ):
+            d = polynomial(cond.rhs) - polynomial(cond.lhs)
+            table = {
+                BinaryOp.LT: (d - ONE,),
+                BinaryOp.LE: (d,),
+                BinaryOp.GT: (-d - ONE,),
+                BinaryOp.GE: (-d,),
+                BinaryOp.EQ: (d, -d),
+            }
+            return table.get(cond.op, ())
+        case _:
+            return ()
+
+
+_NEGATED = {
+    BinaryOp.LT: BinaryOp.GE,
+    BinaryOp.LE: BinaryOp.GT,
+    BinaryOp.GT: BinaryOp.LE,
+    BinaryOp.GE: BinaryOp.LT,
+    BinaryOp.EQ: BinaryOp.NE,
+    BinaryOp.NE: BinaryOp.EQ,
+}
+
+
+def negate(cond: Expr) -> Expr:
+    """The opposite condition; comparisons of integers are turned around, others get a `not`."""
+    from evolve.ir.expr import Const, Unary, UnaryOp
+
+    match cond:
+        case Const():
+            return Const(not cond.value, DType.BOOL)
+        case Unary(op=UnaryOp.NOT):
+            return cond.arg
+        case Binary(op=BinaryOp.AND):
+            return Binary(BinaryOp.OR, negate(cond.lhs), negate(cond.rhs), DType.BOOL)
+        case Binary(op=BinaryOp.OR):
+            return Binary(BinaryOp.AND, negate(cond.lhs), negate(cond.rhs), DType.BOOL)
+        case Binary() if cond.op.is_comparison and not cond.lhs.dtype.is_float:
+            if cond.lhs.dtype is DType.INDEX:
+                return compare(_NEGATED[cond.op], cond.lhs, cond.rhs)
+            return Binary(_NEGATED[cond.op], cond.lhs, cond.rhs, DType.BOOL)
+        case _:
+            return Unary(UnaryOp.NOT, cond, DType.BOOL)

@@ -1,0 +1,93 @@
+"""Settling what integer arithmetic owes: that C's fixed-width results are those of integers."""
+
+from __future__ import annotations
+
+from evolve.frontend.addresses import upper_bound
+from evolve.frontend.domain import substitute
+from evolve.frontend.execute import Obligation
+from evolve.frontend.polynomial import Poly, constant, expression, polynomial
+from evolve.frontend.prove import Known, facts_of, nonnegative, simplify
+from evolve.frontend.refuse import RefusalError
+from evolve.ir.expr import BinaryOp, Expr, Var, compare
+from evolve.ir.kernel import Scalar
+from evolve.ir.stmt import For
+from evolve.ir.types import DType
+
+_HIGHEST = {DType.I32: 2**31 - 1, DType.U32: 2**32 - 1, DType.I64: 2**63 - 1, DType.U64: 2**64 - 1}
+
+
+def settle(
+    obligations: list[Obligation], known: Known, by: dict[str, Poly], scalars: list[Scalar]
+) -> tuple[Expr, ...]:
+    """Facts over the scalars under which no integer operation leaves its type's range.
+
+    Raises RefusalError for an unsigned operation, a narrowing or a division that may go wrong. Signed
+    overflow that cannot be bounded is undefined behaviour, which the source does not have.
+    """
+    highest = {s.name: _HIGHEST[s.dtype] for s in scalars if s.dtype in _HIGHEST}
+    limits: dict[Poly, int] = {}
+    for o in obligations:
+        here = known
+        for step in o.path:
+            if isinstance(step, For):
+                extent = polynomial(step.extent).substitute(by)
+                here = here.inside(step.var, simplify(extent, here))
+            else:
+                here = here.given(*(f for f in facts_of(substitute(step.cond, by))))
+        _settle_one(o, simplify(o.duty.poly.substitute(by), here), here, highest, limits)
+    kept = _strongest(list(limits.items()), Known(lowest=known.lowest))
+    return tuple(compare(BinaryOp.LE, expression(p), high) for p, high in kept)
+
+
+def _strongest(limits: list[tuple[Poly, int]], known: Known) -> list[tuple[Poly, int]]:
+    """Without the limits that another one implies: p <= h follows from q <= k when q - p >= k - h."""
+    kept: list[tuple[Poly, int]] = []
+    for at, (p, high) in enumerate(limits):
+        others = kept + limits[at + 1 :]
+        if not any(nonnegative(q - p - constant(k - high), known) for q, k in others):
+            kept.append((p, high))
+    return kept
+
+
+def _settle_one(
+    o: Obligation, p: Poly, known: Known, highest: dict[str, int], limits: dict[Poly, int]
+) -> None:
+    d = o.duty
+    if d.low is not None and d.must and not nonnegative(p - constant(d.low), known):
+        what = "be negative" if d.low == 0 else f"be less than {d.low}"
+        raise RefusalError(d.line, d.what, f"{_show(p)} may {what}")
+    if d.high is None or nonnegative(constant(d.high) - p, known):
+        return
+    top = upper_bound(p, known)
+    if top is None:
+        if d.must:
+            raise RefusalError(d.line, d.what, f"{_show(p)} cannot be bounded")
+        return
+    worst = _numeric(top, highest)
+    if worst is not None and worst <= d.high:
+        return
+    offset = sum(c for m, c in top.terms if not m)
+    body = top - constant(offset)
+    if body.constant is not None:
+        if d.must:
+            raise RefusalError(d.line, d.what, f"{_show(p)} may exceed {d.high}")
+        return
+    limits[body] = min(limits.get(body, d.high - offset), d.high - offset)
+
+
+def _numeric(p: Poly, highest: dict[str, int]) -> int | None:
+    total = 0
+    for m, c in p.terms:
+        term = c
+        for a in m:
+            if not isinstance(a, Var) or a.name not in highest:
+                return None
+            term *= highest[a.name] if c > 0 else 1
+        total += term
+    return total
+
+
+def _show(p: Poly) -> str:
+    from evolve.ir.printer import print_expr
+
+    return print_expr(expression(p)).replace("$global.", "thread index ")
