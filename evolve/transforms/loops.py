@@ -14,7 +14,7 @@ from evolve.ir.stmt import Block, For, If, Stmt
 from evolve.ir.types import LoopKind
 from evolve.ir.visit import fresh, substitute_block, variables
 from evolve.transforms.call import Call, Result, transform
-from evolve.transforms.edit import less, loop_at, reads_memory, replace_loop
+from evolve.transforms.edit import less, loop_at, reads_memory, replace_loop, sites
 from evolve.transforms.names import NameTable, claim, taken_names
 
 SPLITTABLE = (LoopKind.SERIAL, LoopKind.PARALLEL, LoopKind.UNROLL)
@@ -101,7 +101,12 @@ def name_groups(
 ) -> NameTable:
     """The groups under the names that the statement gives them."""
     for target, group in zip(targets, groups, strict=False):
-        names = names.with_group(claim(kernel, target), group)
+        # A group is only ever looked up among loops: a buffer of that name is no confusion.
+        if target in sites(kernel):
+            raise RefusedError(
+                "E-NAME", f"the name {target} is already a loop", repair="give the group another name"
+            )
+        names = names.with_group(target, group)
     return names
 
 

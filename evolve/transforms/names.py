@@ -59,5 +59,9 @@ def taken_names(kernel: Kernel) -> set[str]:
 def claim(kernel: Kernel, name: str) -> str:
     """`name`, if a result may carry it. Raises RefusedError E-NAME."""
     if name in taken_names(kernel):
-        raise RefusedError("E-NAME", f"the name {name} is already a loop, a buffer or a parameter")
+        raise RefusedError(
+            "E-NAME",
+            f"the name {name} is already a loop, a buffer or a parameter",
+            repair="give the result another name",
+        )
     return name

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from evolve.dsl.parser import parse
-from evolve.ir.expr import BinaryOp, Const, add, var
+from evolve.ir.expr import BinaryOp, Call, Cast, Const, Expr, add, var
 from evolve.ir.kernel import Kernel, Scalar
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Alloc, Block, Reduce, Store
@@ -101,6 +101,55 @@ def running() -> Kernel:
     )
 
 
+def layernorm() -> Kernel:
+    """y = (x - mean) * rsqrt(var + eps) * gamma + beta over each row."""
+    rows, cols, row = var("rows"), var("cols"), var("row")
+    count = Cast(cols, F32)
+
+    def centred(c: str) -> Expr:
+        return op(BinaryOp.SUB, ld("x", row, var(c)), ld("mean"))
+
+    spread = op(BinaryOp.ADD, op(BinaryOp.DIV, ld("v"), count), Const(1e-5, F32))
+    scaled = op(BinaryOp.MUL, op(BinaryOp.MUL, centred("c_3"), ld("rstd")), ld("gamma", var("c_3")))
+    body = (
+        Alloc(buf("s", space=Space.REGISTER)),
+        Store("s", (), Const(0.0, F32), origin("S0", "row")),
+        loop("c", cols, Reduce("s", (), SUM, ld("x", row, var("c")), origin("S1", "row", "c"))),
+        Alloc(buf("mean", space=Space.REGISTER)),
+        Store("mean", (), op(BinaryOp.DIV, ld("s"), count), origin("S2", "row")),
+        Alloc(buf("v", space=Space.REGISTER)),
+        Store("v", (), Const(0.0, F32), origin("S3", "row")),
+        loop(
+            "c_2",
+            cols,
+            Reduce(
+                "v", (), SUM, op(BinaryOp.MUL, centred("c_2"), centred("c_2")), origin("S4", "row", "c_2")
+            ),
+        ),
+        Alloc(buf("rstd", space=Space.REGISTER)),
+        Store("rstd", (), Call("rsqrt", (spread,), F32), origin("S5", "row")),
+        loop(
+            "c_3",
+            cols,
+            Store(
+                "y",
+                (row, var("c_3")),
+                op(BinaryOp.ADD, scaled, ld("beta", var("c_3"))),
+                origin("S6", "row", "c_3"),
+            ),
+        ),
+    )
+    return checked(
+        Kernel(
+            "layernorm",
+            ("x", "gamma", "beta", "y", "rows", "cols"),
+            (buf("x", rows, cols), buf("gamma", cols), buf("beta", cols), buf("y", rows, cols)),
+            SIZES,
+            Block((loop("row", rows, *body, kind=LoopKind.PARALLEL),)),
+        )
+    )
+
+
 KERNELS: dict[str, Callable[[], Kernel]] = {
     "vecadd": kernels_ir.vecadd,
     "softmax": kernels_ir.softmax,
@@ -112,6 +161,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "moments": moments,
     "triangle": triangle,
     "running": running,
+    "layernorm": layernorm,
 }
 
 

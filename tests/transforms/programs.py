@@ -83,8 +83,10 @@ bind(i.i.o, thread.x)
 specialize(n % 4 == 0)
 vectorize(i.i.i, 4)
 """
+PROGRAMS["layernorm"] = PROGRAMS["softmax"]
 
 KERNEL_OF = {
+    "layernorm": "layernorm",
     "softmax": "softmax",
     "softmax_warp": "softmax",
     "transpose": "transpose",
