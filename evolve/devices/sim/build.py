@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from evolve.devices.sim.elf import undefined_symbols
+from evolve.devices.sim.elf import runs_at_load, undefined_symbols
 from evolve.devices.sim.source import HostSource, SharedDecl, prepare
 from evolve.ir.errors import EvolveError
 from evolve.toolchain.host_cxx import HostCompiler, find_host_compiler
@@ -116,7 +116,7 @@ def compile_host(
             work = Path(scratch)
             (work / "unit.cpp").write_text(unit, encoding="utf-8")
             _call(cxx, [*cxx.command, *flags, "-c", "unit.cpp", "-o", "unit.o"], work, folder, name)
-            _check_symbols(work / "unit.o", name)
+            _check_symbols(work / "unit.o", name, int(instrumented))  # the sanitizer's own
             link = [*cxx.link_command, "-shared", "-nostdlib", "-g", "unit.o", str(runtime), "-o", "out.so"]
             if cxx.kind == "gcc":
                 link.append("-lgcc")
@@ -213,9 +213,16 @@ def _math_names() -> frozenset[str]:
     return frozenset(re.findall(r"(\w+)\(", block)) | {"sincosf", "sincos"}
 
 
-def _check_symbols(path: Path, name: str) -> None:
-    """Device text may call the device library and nothing else of the host."""
-    for symbol in undefined_symbols(path.read_bytes()):
+def _check_symbols(path: Path, name: str, allowed_early: int) -> None:
+    """Device text may call the device library and nothing else of the host, and run nothing when loaded."""
+    data = path.read_bytes()
+    early = runs_at_load(data)
+    if len(early) > allowed_early:
+        raise EvolveError(
+            "sim.static", f"{name} would run code when it is loaded ({early[-1]})", file=name,
+            hint="give global variables constant initialisers",
+        )  # fmt: skip
+    for symbol in undefined_symbols(data):
         if not _LIBRARY.match(symbol) and symbol not in _math_names():
             raise EvolveError(
                 "sim.symbol", f"{name} calls {symbol!r}, which is not part of the device library", file=name,

@@ -48,6 +48,27 @@ def undefined_symbols(data: bytes) -> list[str]:
     return out
 
 
+def runs_at_load(data: bytes) -> list[str]:
+    """What an object file would run before anyone calls it: its initialisers (entries), resolvers."""
+    out = []
+    all_sections = sections(data)
+    for s in all_sections:
+        if (
+            s.name.startswith((".init_array", ".preinit_array", ".ctors")) and s.type != 4
+        ):  # not its relocations
+            out += [s.name] * (s.size // 8)
+        if s.name in (".init", ".fini") and s.size:
+            out.append(s.name)
+        if s.type == 2:
+            strings = all_sections[s.link].offset
+            for at in range(s.offset + 24, s.offset + s.size, 24):
+                name, info, _other, shndx = struct.unpack_from("<IBBH", data, at)
+                symbol = _cstring(data, strings + name)
+                if info & 15 == 10 or (symbol in ("_init", "_fini") and shndx):  # STT_GNU_IFUNC
+                    out.append(symbol)
+    return out
+
+
 class LineTable:
     """Address to (file, line), from DWARF 2 to 5 `.debug_line` of a linked file."""
 

@@ -142,7 +142,10 @@ def lost(status: int, ended: Ended, kernel: str) -> tuple[Finding, ...]:
         return (
             Finding("timeout", kernel, None, None, None, (), f"{kernel}: still running at the time limit"),
         )
-    text = f"{kernel}: the process ended with status {ended.returncode}"
+    if ended.returncode == -31:
+        text = f"{kernel}: the code made a system call"
+    else:
+        text = f"{kernel}: the process ended with status {ended.returncode}"
     return (Finding("crash", kernel, None, None, None, (), text),)
 
 

@@ -20,7 +20,8 @@ _KNOWN_HEADERS = frozenset(
         "cuda_runtime.h cuda.h cuda_runtime_api.h device_launch_parameters.h math_constants.h vector_types.h",
         "math.h cmath float.h cfloat limits limits.h climits stdint.h cstdint",
         "stddef.h cstddef stdio.h",
-        "cstdio stdlib.h cstdlib assert.h cassert string.h cstring iostream vector algorithm chrono random string",
+        "cstdio stdlib.h cstdlib assert.h cassert",
+        "string.h cstring iostream vector algorithm chrono random string",
         "time.h ctime memory utility functional numeric iomanip sstream fstream",
     )
     for word in line.split()
@@ -214,7 +215,7 @@ def _place_shared(text: str, masked: str) -> tuple[str, tuple[SharedDecl, ...]]:
             bracket = part.find("[")
             head = part if bracket < 0 else part[:bracket]
             names = list(_IDENT.finditer(head))
-            if not names or "=" in head:
+            if not names or "=" in part:
                 raise EvolveError(
                     "sim.shared",
                     "host execution cannot read this __shared__ declaration",
@@ -260,7 +261,7 @@ def prepare(text: str, entries: Iterable[str]) -> HostSource:
     _drop_host_items(chars, _strip_directives(masked), 0, len(masked))
     kept = "".join(chars)
     for name in entries:
-        if not re.search(rf"\b{re.escape(name)}\s*\(", mask(kept)):
+        if not re.search(rf"\b{re.escape(name)}\b", mask(kept)):
             raise EvolveError("sim.entry", f"there is no kernel {name!r} in the text")
     placed, shared = _place_shared(kept, mask(kept))
     return HostSource(placed, shared)

@@ -56,4 +56,5 @@ static Finding* report(u64 kind, u64 pc, u64 line);
 #include "trace.h"
 #include "hooks.h"
 #include "schedule.h"
+#include "sandbox.h"
 #include "main.h"

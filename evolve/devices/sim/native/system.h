@@ -8,6 +8,7 @@ int mprotect(void*, size_t, int);
 int madvise(void*, size_t, int);
 int open(const char*, int, ...);
 int close(int);
+int prctl(int, ...);
 void* realloc(void*, size_t);
 void _exit(int) __attribute__((noreturn));
 int sigaltstack(const void*, void*);
