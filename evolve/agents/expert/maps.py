@@ -33,9 +33,9 @@ def sketches(shape: Shape) -> Iterator[tuple[str, str]]:
             yield (
                 program(
                     lane_condition if width > 1 or whole else None,
+                    *binds,
                     f"split({last}, {width})" if width > 1 else None,
                     *_bound(rest, chunk, threads),
-                    *binds,
                     f"vectorize({last}.i, {width})" if width > 1 else None,
                 ),
                 f"{width} elements an access, {chunk} accesses in flight in each thread",

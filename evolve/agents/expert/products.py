@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from evolve.agents.expert.shape import Shape, size_of
-from evolve.agents.expert.text import multiples, program
+from evolve.agents.expert.text import each, group, multiples, program
 from evolve.ir.effects import Mode
 from evolve.ir.expr import Var
 
 BLOCKS = ((128, 128, 8, 8), (64, 64, 4, 4), (128, 64, 8, 4), (64, 128, 4, 8))
 """Block rows, block columns, rows and columns a thread: 256 threads each."""
 DEPTHS = (16, 8, 32)
+PARTS = 3
+"""What `distribute` makes of the nest: initial values, the sum, the store."""
 
 
 def sketches(shape: Shape) -> Iterator[tuple[str, str]]:
@@ -60,32 +62,41 @@ def _tiled(
 ) -> str:
     i, j, k = loops
     bm, bn, rm, rn, depth = tile
-    ti, tj, ri, rj = f"{i}.i.o", f"{j}.i.o", f"{i}.i.i", f"{j}.i.i"
-    parts = 3
-    last = parts - 1
+    ty, tx = bm // rm, bn // rn
+    # A thread's rows lie together; its columns in groups of 4, one group from each of rn / 4 stretches,
+    # so that neighbouring threads read neighbouring vectors.
+    thread_row, row = f"{i}.i.o", f"{i}.i.i"
+    stretch, thread_col, lane = f"{j}.i.o", f"{j}.i.i.o", f"{j}.i.i.i"
+    nest = [thread_row, thread_col, row, stretch, lane]
     lines: list[str | None] = [
         f"specialize({multiples(needs)})",
         f"tile([{i}, {j}], [{bm}, {bn}])",
         f"bind({i}.o, grid.y)",
         f"bind({j}.o, grid.x)",
-        f"tile([{i}.i, {j}.i], [{rm}, {rn}])",
-        f"distribute([{ti}, {tj}, {ri}, {rj}])",
+        f"split({i}.i, {rm})",
+        f"split({j}.i, {4 * tx})",
+        f"split({j}.i.i, 4)",
+        f"reorder({group(nest)})",
+        f"distribute({group(nest)})",
         f"split({k}, {depth})",
-        f"reorder([{k}.o, {ti}.1, {tj}.1, {k}.i, {ri}.1, {rj}.1])",
+        f"reorder({group([f'{k}.o', *each('1', nest[:2]), f'{k}.i', *each('1', nest[2:])])})",
     ]
     for b in (*rows, *cols):
         t = f"{b}_tile"
         lines += [
             f"{t} = stage({b}, at={k}.o, scope=shared)",
-            f"set_layout({t}, pad=[0, 4])" if b in cols else f"set_layout({t}, pad=[0, 1])",
-            *_copy(t, _extents(shape, b, loops, tile), (bm // rm, bn // rn)),
+            f"set_layout({t}, pad=[0, {4 if b in cols else 1}])",
+            *_copy(t, _extents(shape, b, loops, tile), (ty, tx)),
         ]
     if registers:
-        lines += [f"{b}_frag = stage({b}_tile, at={k}.i, scope=register)" for b in (*rows, *cols)]
-    for p in range(parts):
-        lines += [f"bind({ti}.{p}, thread.y)", f"bind({tj}.{p}, thread.x)"]
-    lines += [f"unroll({ri}.{p})" for p in range(parts)]
-    lines += [f"vectorize({rj}.{last}, 4)" if rn == 4 else None, f"unroll({k}.i)"]
+        lines += [f"{b}_frag = stage({b}_tile, at={k}.i, scope=register)" for b in rows]
+    for part in range(PARTS):
+        lines += [f"bind({thread_row}.{part}, thread.y)", f"bind({thread_col}.{part}, thread.x)"]
+    lines += [
+        f"unroll({group([f'{x}.{part}' for part in range(PARTS) for x in (row, stretch)])})",
+        f"vectorize({group([f'{lane}.{part}' for part in range(1, PARTS)])}, 4)",
+        f"unroll({k}.i)",
+    ]
     return program(*lines)
 
 

@@ -1,0 +1,97 @@
+"""Applies a program, places barriers, proves the result and packs it as a guarded module."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from evolve.dsl.diagnostic import Diagnostic, RefusedError
+from evolve.dsl.program import Program
+from evolve.ir.expr import Expr, conjunction
+from evolve.ir.kernel import Kernel, Module, Original, Variant
+from evolve.ir.stmt import Block, For, Stmt
+from evolve.ir.types import LoopKind
+from evolve.ir.visit import rewrite
+from evolve.legality.barriers import place
+from evolve.legality.prove import prove
+from evolve.legality.verdict import Limits, Status, Verdict
+from evolve.transforms.apply import Applied, apply_program
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a program starts from: the lifted kernel, the text it was lifted from, and its no-wrap facts."""
+
+    kernel: Kernel
+    original: Original
+    no_wrap: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """`module` and `kernel` (barriers placed) are None unless the verdict is PROVED."""
+
+    program: Program
+    verdict: Verdict
+    module: Module | None = None
+    kernel: Kernel | None = None
+
+
+def compile_program(source: Source, program: Program, limits: Limits, *, blame: bool = False) -> Compiled:
+    """Compiles a program without holes. The empty program is the original kernel alone.
+
+    With `blame`, a program whose result is refused has its prefixes proved again, longest first, to
+    name the statement after which no prefix is proved any more: slower, for people and models.
+    """
+    if not program.statements:
+        proved = Verdict(Status.PROVED, (), "symbolic", (), ())
+        return Compiled(program, proved, _module(source, ()))
+    try:
+        applied = apply_program(source.kernel, program)
+    except RefusedError as e:
+        return Compiled(program, _refused(e.diagnostic))
+    kernel, verdict = _proved(source, applied.kernel, limits)
+    if verdict.status is not Status.PROVED:
+        if blame:
+            verdict = _blamed(source, program, applied, verdict, limits)
+        return Compiled(program, verdict)
+    guard = conjunction((*kernel.assumptions, *source.no_wrap))
+    return Compiled(program, verdict, _module(source, (Variant(guard, (kernel,)),)), kernel)
+
+
+def finish(kernel: Kernel) -> Kernel:
+    """The kernel ready to be proved: loops left unbound run serially, barriers are placed."""
+
+    def serial(s: Stmt) -> Stmt | None:
+        if isinstance(s, For) and s.kind is LoopKind.PARALLEL:
+            return replace(s, kind=LoopKind.SERIAL)
+        return None
+
+    body: Block = rewrite(kernel.body, serial)
+    return place(replace(kernel, body=body))
+
+
+def _proved(source: Source, kernel: Kernel, limits: Limits) -> tuple[Kernel, Verdict]:
+    ready = finish(kernel)
+    return ready, prove(source.kernel, ready, limits)
+
+
+def _blamed(source: Source, program: Program, applied: Applied, verdict: Verdict, limits: Limits) -> Verdict:
+    for number in range(len(program.statements) - 1, 0, -1):
+        _, before = _proved(source, applied.steps[number - 1], limits)
+        if before.status is Status.PROVED:
+            return _at(verdict, program, number)
+    return _at(verdict, program, 0)
+
+
+def _at(verdict: Verdict, program: Program, number: int) -> Verdict:
+    line = program.statements[number].line
+    return replace(verdict, diagnostics=tuple(d.at(number, line) for d in verdict.diagnostics))
+
+
+def _refused(diagnostic: Diagnostic) -> Verdict:
+    return Verdict(Status.REFUTED, (diagnostic,), "symbolic", (), ())
+
+
+def _module(source: Source, variants: tuple[Variant, ...]) -> Module:
+    k = source.kernel
+    return Module(variants, source.original, k.params, k.buffers, k.scalars)
