@@ -233,6 +233,12 @@ def tile(call: Call) -> Result:
         raise RefusedError(
             "E-NEST", f"list the loops outermost first: {', '.join(x.var for x in chain.loops)}"
         )
+    for x in chain.loops:
+        between = variables(x.extent) & {y.var for y in chain.loops}
+        if between:
+            raise RefusedError(
+                "E-REORDER-BOUND", f"the extent {print_expr(x.extent)} of {x.var} depends on {min(between)}"
+            )
     targets = call.statement.targets
     if targets and len(targets) != 2 * len(loops):
         raise RefusedError("E-TILE-SIZES", f"{2 * len(loops)} results, {len(targets)} named")

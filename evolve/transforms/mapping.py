@@ -12,7 +12,7 @@ from evolve.ir.expr import Binary, BinaryOp, Expr, Var
 from evolve.ir.kernel import Kernel
 from evolve.ir.printer import print_expr, print_stmt
 from evolve.ir.scope import conjuncts, ranges_at
-from evolve.ir.stmt import Block, Buffer, For, If, Leaf
+from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Leaf
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import leaves, local_buffers, variables, walk
 from evolve.transforms.call import Call, Result, transform
@@ -62,8 +62,24 @@ def check_threads(kernel: Kernel, loop: str, axis: LoopKind) -> int:
     return extent
 
 
+def check_shared_scope(loop: For) -> None:
+    """Raises RefusedError E-SHARED-SCOPE: shared memory belongs to the block, not to one of its threads."""
+    for s in walk(loop.body):
+        if isinstance(s.stmt, Alloc) and s.stmt.buffer.space is Space.SHARED:
+            raise RefusedError(
+                "E-SHARED-SCOPE",
+                f"shared buffer {s.stmt.buffer.name} is declared inside {loop.var}",
+                repair=f"stage it at a loop outside {loop.var}",
+            )
+
+
 def _check_grid(kernel: Kernel, loop: str) -> None:
-    _, site = loop_at(kernel, loop)
+    found, site = loop_at(kernel, loop)
+    around = variables(found.extent) & {x.var for x in site.loops}
+    if around:
+        raise RefusedError(
+            "E-GRID-NEST", f"the extent {print_expr(found.extent)} of {loop} depends on {min(around)}"
+        )
     blocks = [kernel.body, *(p.body for p in site.path)]
     for above in site.path:
         if not (isinstance(above, For) and above.kind.is_grid):
@@ -96,6 +112,7 @@ def bind(call: Call) -> Result:
             _check_grid(kernel, name)
         else:
             check_threads(kernel, name, axis)
+            check_shared_scope(loop)
         carried = None if loop.kind is LoopKind.PARALLEL else carried_write(loop)
         if carried is not None:
             raise RefusedError(

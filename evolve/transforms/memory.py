@@ -34,6 +34,13 @@ def stage(call: Call) -> Result:
     space = Space(call.word("scope"))
     if at.kind.is_combine or at.kind is LoopKind.VECTOR:
         raise RefusedError("E-LOOP-KIND", f"{at.var} is a {at.kind.value} loop")
+    thread = next((x for x in (*site.loops, at) if x.kind.is_thread), None)
+    if space is Space.SHARED and thread is not None:
+        raise RefusedError(
+            "E-SHARED-SCOPE",
+            f"{at.var} is inside thread loop {thread.var}: shared memory belongs to the whole block",
+            repair="stage at a loop around the thread loops, or in registers",
+        )
     if source.name in touched(at.body)[1] or source.name in declared_in(at.body):
         raise RefusedError(
             "E-STAGE-WRITTEN",

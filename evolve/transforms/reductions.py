@@ -28,7 +28,7 @@ from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import Site, fresh, leaves, local_buffers, rewrite, variables, walk
 from evolve.transforms.call import Call, Result, transform
 from evolve.transforms.edit import declared_in, less, loop_at, replace_loop
-from evolve.transforms.mapping import FREE, check_axis, check_threads, with_kind
+from evolve.transforms.mapping import FREE, check_axis, check_shared_scope, check_threads, with_kind
 from evolve.transforms.names import taken_names
 from evolve.transforms.window import Reach, Window, window_of
 
@@ -81,6 +81,7 @@ def _threads(kernel: Kernel, loop: str) -> int:
     if found.kind not in FREE:
         raise RefusedError("E-LOOP-KIND", f"loop {loop} is already {found.kind.value}")
     check_axis(kernel, loop, LoopKind.THREAD_X)
+    check_shared_scope(found)
     return check_threads(kernel, loop, LoopKind.THREAD_X)
 
 
