@@ -19,13 +19,14 @@ from evolve.legality.proof import Finding, Proof, refuted
 from evolve.legality.witness import describe, sample_instance
 
 
-@dataclass(frozen=True)
 class MismatchError(Exception):
-    """Where the trees part."""
+    """Where the trees part: subtrees of source and target, and the instances that differ if known."""
 
-    source: Expr
-    target: Expr
-    where: IslObject | None = None
+    def __init__(self, source: Expr, target: Expr, where: IslObject | None = None) -> None:
+        super().__init__()
+        self.source = source
+        self.target = target
+        self.where = where
 
 
 @dataclass
