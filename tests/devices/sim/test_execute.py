@@ -367,3 +367,64 @@ def test_dynamic_shared_memory(cache: Path, compiler: HostCompiler) -> None:
     np.testing.assert_array_equal(done.outputs["y"], x[::-1])
     short = execute(program, [ConcreteLaunch("k", args, (1, 1, 1), (64, 1, 1), 252)], arrays, {"y"})
     assert ("out-of-bounds", "dyn") in {(f.kind, f.buffer) for f in short.findings}
+
+
+LAST_BLOCK = """\
+__device__ unsigned int none;
+extern "C" __global__ void k(const float* x, float* part, unsigned int* ticket, float* y) {
+  __shared__ bool last;
+  __shared__ float s[32];
+  int t = threadIdx.x;
+  s[t] = x[blockIdx.x * 32 + t];
+  __syncthreads();
+  if (t == 0) {
+    float a = 0;
+    for (int i = 0; i < 32; i++) a += s[i];
+    part[blockIdx.x] = a;
+    FENCE;
+    last = atomicInc(TICKET, gridDim.x - 1) == gridDim.x - 1;
+  }
+  __syncthreads();
+  if (last && t == 0) {
+    float a = 0;
+    for (int i = 0; i < gridDim.x; i++) a += part[i];
+    y[0] = a;
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("fence", "ticket", "clean"),
+    [("__threadfence()", "ticket", True), ("", "ticket", False), ("__threadfence_block()", "ticket", False)],
+)
+def test_fenced_atomics_order_blocks(
+    cache: Path, compiler: HostCompiler, fence: str, ticket: str, clean: bool
+) -> None:
+    text = LAST_BLOCK.replace("FENCE", fence).replace("TICKET", ticket)
+    program = compile_host(text, ["k"], cache, compiler=compiler)
+    x = np.arange(128, dtype=np.float32)
+    arrays = {"x": x, "part": np.zeros(4, np.float32), "ticket": np.zeros(1, np.uint32), "y": x[:1]}
+    launch = ConcreteLaunch("k", tuple(BufferArg(n) for n in arrays), (4, 1, 1), (32, 1, 1))
+    options = ExecOptions(inout=frozenset({"ticket"}), orders=ALL)
+    done = execute(program, [launch], arrays, {"part", "ticket", "y"}, options)
+    assert done.outputs["y"][0] == x.sum()
+    if clean:
+        assert done.findings == ()
+    else:
+        assert {(f.kind, f.buffer, f.line) for f in done.findings} == {("race", "part", 18)}
+
+
+def test_a_lock_between_threads_of_a_block_makes_progress(cache: Path, compiler: HostCompiler) -> None:
+    text = (
+        'extern "C" __global__ void k(int* flag, float* y) {\n'
+        "if (threadIdx.x == 0) { while (atomicAdd(flag, 0) == 0) {} y[0] = 1; }\n"
+        "if (threadIdx.x == 32) atomicExch(flag, 1);\n}\n"
+    )
+    program = compile_host(text, ["k"], cache, compiler=compiler)
+    arrays = {"flag": np.zeros(1, np.int32), "y": np.zeros(1, np.float32)}
+    launch = ConcreteLaunch("k", (BufferArg("flag"), BufferArg("y")), (1, 1, 1), (64, 1, 1))
+    done = execute(
+        program, [launch], arrays, {"flag", "y"}, ExecOptions(inout=frozenset({"flag"}), orders=ALL)
+    )
+    assert done.ok

@@ -22,14 +22,16 @@ static inline u64 stamp_block(u64 s) { return s >> 42; }
 static inline u64 stamp_thread(u64 s) { return (s >> 32) & 1023; }
 static inline bool same_thread(u64 a, u64 b) { return ((a ^ b) >> 32) == 0; }
 
+static bool ordered_by_fence(u64 s);
+
 // Is the access stamped `s` ordered before what the running thread does now?
 static inline bool ordered(u64 s) {
     if (s == 0 || same_thread(s, me)) return true;
-    if (stamp_block(s) != stamp_block(me)) return false;
+    if (stamp_block(s) != stamp_block(me)) return ordered_by_fence(s);
     if (((s ^ me) >> 14) & (MAX_EPOCH - 1)) return true;
     u64 t = stamp_thread(s);
-    if ((t ^ cur) >> 5) return false;
-    return known[cur][t & 31] >= ((s >> 1) & (MAX_CLOCK - 1));
+    if (!((t ^ cur) >> 5) && known[cur][t & 31] >= ((s >> 1) & (MAX_CLOCK - 1))) return true;
+    return ordered_by_fence(s);
 }
 
 static __attribute__((noinline)) void race(u64 address, u64 size, bool write, u64 pc, u64 s, u32 spc, bool swrite) {

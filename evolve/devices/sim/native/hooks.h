@@ -138,9 +138,14 @@ HIDDEN void __tsan_atomic_thread_fence(int) {}
 HIDDEN void __tsan_atomic_signal_fence(int) {}
 HIDDEN void ev_atomic(void* p, int size, void* pc) {
     if (mode == TRACE) launch_stats[launch_no].atomics++;
+    // A thread that does nothing but atomics may be waiting for another one: let that one run.
+    if (++atomics_in_a_row[cur] % 4096 == 0) yield();
     access<true>(p, size, size, 1, (u64)pc);
+    if (mode == CHECK) note_atomic((u64)p);
 }
-HIDDEN void ev_fence(int) {}
+HIDDEN void ev_fence(int scope) {
+    if (mode == CHECK && scope > 0) note_fence();
+}
 HIDDEN void ev_bad_call(void) { abandon(BAD_CALL); }
 HIDDEN void ev_trap(void) {
     Finding* f = report(CRASH, PC, 0);

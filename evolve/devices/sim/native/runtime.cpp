@@ -48,11 +48,13 @@ static u64 stop_status;                  // nonzero: abandon the run
 extern "C" HIDDEN void ev_switch(void** save, void* to);
 [[noreturn]] static void abandon(u64 status);
 
+static void yield() { ev_switch(&fibers[cur].sp, main_sp); }
 static Finding* report(u64 kind, u64 pc, u64 line);
 
 #include "context.h"
 #include "findings.h"
 #include "check.h"
+#include "fences.h"
 #include "trace.h"
 #include "hooks.h"
 #include "schedule.h"

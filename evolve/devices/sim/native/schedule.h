@@ -13,8 +13,6 @@ static Launch* launch;
     __builtin_unreachable();
 }
 
-static void yield() { ev_switch(&fibers[cur].sp, main_sp); }
-
 static void resume(u32 t) {
     cur = t;
     threadIdx = thread_of[t];
@@ -192,6 +190,7 @@ static bool release() {
         }
     }
     next_epoch();
+    fences_at_barrier();
     if (mode == TRACE) launch_stats[launch_no].barriers++;
     for (u32 t = 0; t < n_threads; t++) {
         Fiber* f = &fibers[t];
@@ -253,6 +252,7 @@ static void run_block(u64 linear) {
     blockIdx.z = (u32)(linear / launch->gx / launch->gy);
     epoch = 0;
     next_epoch();
+    fences_new_block();
     sector_stamp++;
     for (u32 i = 0; i < n_shared; i++) reset_shared(&shared_arrays[i]);
     for (u32 t = 0; t < n_threads; t++) {
