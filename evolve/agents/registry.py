@@ -9,7 +9,7 @@ from evolve.agents.base import Agent
 from evolve.ir.errors import EvolveError
 
 _AGENTS = {
-    "expert": ("evolve.agents.expert", "ExpertAgent"),
+    "expert": ("evolve.agents.expert", "Expert"),
     "random": ("evolve.agents.random", "RandomAgent"),
 }
 

@@ -13,7 +13,21 @@ from typing import Any
 
 import typer
 
-from evolve.cli import check, inspect, render, replay, report, resume, run, score, show, verify
+from evolve.cli import (
+    check,
+    devices,
+    doctor,
+    dsl,
+    inspect,
+    render,
+    replay,
+    report,
+    resume,
+    run,
+    score,
+    show,
+    verify,
+)
 from evolve.cli.output import Output, note
 from evolve.ir.errors import EvolveError
 
@@ -29,7 +43,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-for _module in (run, resume, replay, show, report, verify, inspect, check, render, score):
+_COMMANDS = (
+    run,
+    resume,
+    replay,
+    show,
+    report,
+    verify,
+    inspect,
+    check,
+    render,
+    score,
+    dsl,
+    devices,
+    doctor,
+)
+for _module in _COMMANDS:
     app.command(_module.__name__.rsplit(".", 1)[1])(_module.command)
 
 

@@ -1,0 +1,63 @@
+"""dsl, devices, doctor: what this installation has."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from evolve.cli import doctor
+from evolve.cli.main import main
+from evolve.dsl.registry import primitives
+from evolve.target.profile import list_profiles
+
+
+def answer(capfd: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    capfd.readouterr()
+    status = main(list(arguments))
+    return status, capfd.readouterr().out
+
+
+def test_dsl_lists_every_primitive(capfd: pytest.CaptureFixture[str]) -> None:
+    status, out = answer(capfd, "dsl", "--json")
+    listed = json.loads(out)["primitives"]
+    assert status == 0 and [one["name"] for one in listed] == list(primitives())
+    assert all(one["meaning"] and one["legality"] and one["signature"] for one in listed)
+    status, out = answer(capfd, "dsl")
+    assert status == 0 and all(one.signature in out for one in primitives().values())
+
+
+def test_dsl_shows_one_primitive_also_by_an_alias(capfd: pytest.CaptureFixture[str]) -> None:
+    status, out = answer(capfd, "dsl", "split")
+    assert status == 0 and out.startswith("split(") and "E-NAME" in out
+    assert answer(capfd, "dsl", "promote_to_shared") == answer(capfd, "dsl", "stage")
+    assert answer(capfd, "dsl", "magic")[0] == 2
+
+
+def test_devices_lists_every_profile_and_says_what_the_times_are(capfd: pytest.CaptureFixture[str]) -> None:
+    status, out = answer(capfd, "devices", "--json")
+    found = {one["device"]: one for one in json.loads(out)["devices"]}
+    assert status == 0
+    assert set(found) == {*(f"sim:{stem}" for stem in list_profiles()), "cuda"}
+    assert found["sim:h200-sxm"]["timing"] == "estimated"
+    assert found["sim:mi300x"]["usable"] is False and found["sim:v100-sxm2"]["usable"] is False
+
+
+def test_doctor_is_content_here(capfd: pytest.CaptureFixture[str]) -> None:
+    status, out = answer(capfd, "doctor", "--json")
+    document = json.loads(out)
+    assert (status, document["ok"]) == (0, True), document
+    assert {"nvrtc", "host execution", "libclang"} <= {one["check"] for one in document["checks"]}
+
+
+def test_doctor_says_no_when_something_needed_is_broken(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> str:
+        raise RuntimeError("no such library")
+
+    monkeypatch.setattr(doctor, "_PROBES", (("isl", broken, True), ("gpu", broken, False)))
+    status, out = answer(capfd, "doctor")
+    assert status == 1 and "FAILED  isl: RuntimeError: no such library" in out and "absent  gpu" in out
+    monkeypatch.setattr(doctor, "_PROBES", (("gpu", broken, False),))
+    assert answer(capfd, "doctor")[0] == 0

@@ -1,0 +1,134 @@
+"""What people see while a search runs."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from evolve.events.log import read_log
+from evolve.report.display import PlainDisplay, make_display
+from evolve.report.live import LiveDisplay
+from evolve.report.outline import outline
+from evolve.report.progress import Progress
+from evolve.report.table import final_table
+from evolve.report.units import duration, microseconds
+from evolve.runs.folder import RunFolder
+from evolve.runs.summary import as_document, fold
+from tests.runs.helpers import run
+from tests.search.fake import FakeProblem
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    return run(tmp_path_factory.mktemp("run") / "run")
+
+
+def test_plain_lines(folder: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    with PlainDisplay() as display:
+        display.announce(folder.path, FakeProblem().info())
+        for event in read_log(folder.log).events:
+            display.observe(event.body, False)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    lines = captured.err.splitlines()
+    assert "times are estimated" in lines[0]
+    assert "assumed: x and y do not overlap" in lines
+    assert any(line.startswith("baseline: ") for line in lines)
+    fitness = [
+        float(found[1]) for line in lines if (found := re.match(r"candidate \d+: .*, ([\d.]+) of", line))
+    ]
+    assert fitness == sorted(fitness) and len(fitness) > 1
+    assert [line.split(" scored")[0] for line in lines if " scored (" in line] == [
+        f"{n} of 40" for n in (10, 20, 30, 40)
+    ]
+    assert lines[-1] == "stopped: the budget is spent"
+
+
+def test_recorded_events_are_not_told_again(folder: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    display = PlainDisplay()
+    for event in read_log(folder.log).events:
+        display.observe(event.body, True)
+    assert capsys.readouterr().err == ""
+
+
+def test_no_terminal_no_cursor_games() -> None:
+    assert isinstance(make_display(), PlainDisplay)
+
+
+def test_live_display_shows_funnel_best_and_budget(folder: RunFolder) -> None:
+    events = [event.body for event in read_log(folder.log).events]
+    console = Console(file=io.StringIO(), force_terminal=True, width=120, color_system=None)
+    with LiveDisplay(console) as display:
+        display.announce(folder.path, FakeProblem().info())
+        for body in events:
+            display.observe(body, False)
+        console.print(display.render())
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    document = as_document(fold(read_log(folder.log).events), folder.name, folder.blobs)
+    for text in (
+        "40/40 of the budget",
+        f"{document['best']['fitness']:.3f} of the speed of light",
+        f"candidate {document['best']['candidate']}",
+        *(stage.replace("_", " ") for stage in document["funnel"]),
+    ):
+        assert text in shown, text
+
+
+def test_time_left_follows_the_pace_of_this_process(folder: RunFolder) -> None:
+    now = 0.0
+    progress = Progress(clock=lambda: now)
+    bodies = [event.body for event in read_log(folder.log).events]
+    half = next(
+        i
+        for i in range(len(bodies))
+        if sum(b.kind == "result" and b.status == "scored" for b in bodies[:i]) == 20
+    )
+    for body in bodies[:half]:
+        progress.apply(body, True)
+    assert progress.time_left_s() is None
+    for body in bodies[half:]:
+        progress.apply(body, False)
+        now += body.kind == "result" and body.status == "scored"
+        if progress.state.scored == 30:
+            break
+    assert progress.time_left_s() == pytest.approx(10, abs=1)
+
+
+def test_final_table(folder: RunFolder) -> None:
+    document = as_document(fold(read_log(folder.log).events), folder.name, folder.blobs)
+    table = final_table(document, Path("runs/x"))
+    for text in ("time (estimated)", "baseline", "speed of light", "bound: dram", "1.00x", "runs/x/best.cu"):
+        assert text in table
+    assert f"{document['best']['speedup']:.2f}x" in table
+    assert "the budget is spent" in table and "1 quarantined" in table
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "-"),
+        (0.5, "0.5 us"),
+        (12.345, "12.3 us"),
+        (133.04, "133.0 us"),
+        (5240, "5.24 ms"),
+        (2.5e6, "2.5 s"),
+    ],
+)
+def test_microseconds(value: float | None, text: str) -> None:
+    assert microseconds(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(-1, "0 s"), (59.4, "59 s"), (190, "3 min 10 s"), (7500, "2 h 5 min")]
+)
+def test_duration(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_outline() -> None:
+    value = {"a": 1.5, "b": [1, 2], "c": {"d": [{"e": 1, "f": []}]}}
+    assert list(outline(value)) == ["a: 1.5", "b: 1, 2", "c:", "  d:", "    - e: 1", "      f: -"]
