@@ -90,7 +90,7 @@ class Poly:
         return out
 
     def divide(self, d: Poly) -> tuple[Poly, Poly]:
-        """(q, r) with self = q * d + r, by polynomial division; r is what d's leading term does not divide."""
+        """(q, r) with self = q * d + r; no term of r is divisible by d's leading term."""
         lead = max(d.terms, key=_order)
         quotient, rest, done = ZERO, self, ZERO
         while rest.terms:

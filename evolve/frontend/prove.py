@@ -120,7 +120,7 @@ def _opaque_smallest(p: Poly, a: Binary, known: Known, depth: int) -> bool:
 
 
 def simplify(p: Poly, known: Known) -> Poly:
-    """An equal polynomial with the floor divisions, remainders, minima and maxima that ranges decide undone."""
+    """An equal polynomial without the divisions, remainders, minima and maxima that ranges decide."""
     for _ in range(16):
         for a in sorted(p.atoms(), key=str):
             if not isinstance(a, Binary):

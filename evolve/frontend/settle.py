@@ -10,6 +10,7 @@ from evolve.frontend.prove import Known, facts_of, nonnegative, simplify
 from evolve.frontend.refuse import RefusalError
 from evolve.ir.expr import BinaryOp, Expr, Var, compare
 from evolve.ir.kernel import Scalar
+from evolve.ir.printer import print_expr
 from evolve.ir.stmt import For
 from evolve.ir.types import DType
 
@@ -36,7 +37,8 @@ def settle(
                 here = here.given(*(f for f in facts_of(substitute(step.cond, by))))
         _settle_one(o, simplify(o.duty.poly.substitute(by), here), here, highest, limits)
     kept = _strongest(list(limits.items()), Known(lowest=known.lowest))
-    return tuple(compare(BinaryOp.LE, expression(p), high) for p, high in kept)
+    facts = [compare(BinaryOp.LE, expression(p), high) for p, high in kept]
+    return tuple(sorted(facts, key=print_expr))
 
 
 def _strongest(limits: list[tuple[Poly, int]], known: Known) -> list[tuple[Poly, int]]:
@@ -88,6 +90,4 @@ def _numeric(p: Poly, highest: dict[str, int]) -> int | None:
 
 
 def _show(p: Poly) -> str:
-    from evolve.ir.printer import print_expr
-
     return print_expr(expression(p)).replace("$global.", "thread index ")

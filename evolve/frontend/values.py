@@ -335,7 +335,7 @@ def _min_or_max(cond: Expr, a: Poly, b: Poly) -> Poly | None:
 
 
 def _exact(op: BinaryOp, shift: Poly) -> bool:
-    """Whether the sign test on d agrees with that on a - b when (a - b) - d, up to orientation, is `shift`."""
+    """Whether the sign test on d agrees with that on a - b, which is d + shift."""
     k = shift.constant
     if k == 0:
         return True

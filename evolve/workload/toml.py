@@ -1,0 +1,171 @@
+"""`workload.toml`: reading, checking, writing."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from evolve.ir.errors import EvolveError
+from evolve.ir.types import DType
+from evolve.workload.model import FAMILIES, ArraySpec, LaunchSpec, Sizes, Tolerance, Workload
+from evolve.workload.sizes import parse_size, size_text
+
+_MAX_BYTES = 1_000_000
+SizeText = str | int
+Scalar = Annotated[int | float, Field(allow_inf_nan=False)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _Array(_Strict):
+    role: Literal["in", "out", "inout"] | None = None
+    dtype: Literal["f32", "f64", "i32", "u32", "i64", "u64"] | None = None
+    extents: list[SizeText] | None = None
+
+
+class _Launch(_Strict):
+    grid: list[SizeText] = Field(min_length=1, max_length=3)
+    block: list[SizeText] = Field(min_length=1, max_length=3)
+    shared_bytes: int = Field(default=0, ge=0, le=232_448)
+
+
+class _Tolerance(_Strict):
+    relative: float = Field(default=8.0, ge=0, allow_inf_nan=False)
+    absolute: float = Field(default=1e-30, ge=0, allow_inf_nan=False)
+
+
+class _File(_Strict):
+    entry: str | None = None
+    numerics: Literal["exact", "reassociate", "fast", "mixed"] | None = None
+    families: list[str] | None = Field(default=None, min_length=1)
+    timed: list[dict[str, Scalar]] | None = Field(default=None, min_length=1)
+    check: list[dict[str, Scalar]] | None = None
+    arrays: dict[str, _Array] = Field(default_factory=dict)
+    launch: _Launch | None = None
+    tolerance: _Tolerance | None = None
+
+
+def to_toml(w: Workload) -> str:
+    """The file's text; `override(from nothing)` of it gives the same workload."""
+    out: list[str] = [f"# {line}" for line in w.assumed]
+    out += [f"entry = {_text(w.entry)}", f"numerics = {_text(w.numerics)}"]
+    out += [f"families = [{', '.join(_text(f) for f in w.families)}]", ""]
+    for title, sets in (("timed", w.timed), ("check", w.check)):
+        for sizes in sets:
+            out += [f"[[{title}]]", *(f"{k} = {_number(v)}" for k, v in sizes.items()), ""]
+    for a in w.arrays:
+        extents = ", ".join(_text(size_text(e)) for e in a.extents)
+        out += [f"[arrays.{a.name}]", f"role = {_text(a.role)}", f"dtype = {_text(a.dtype.value)}"]
+        out += [f"extents = [{extents}]", ""]
+    out.append("[launch]")
+    for name, dims in (("grid", w.launch.grid), ("block", w.launch.block)):
+        out.append(f"{name} = [{', '.join(_text(size_text(e)) for e in dims)}]")
+    if w.launch.shared_bytes:
+        out.append(f"shared_bytes = {w.launch.shared_bytes}")
+    out += ["", "[tolerance]", f"relative = {_number(w.tolerance.relative)}"]
+    out.append(f"absolute = {_number(w.tolerance.absolute)}")
+    return "\n".join(out) + "\n"
+
+
+def _text(s: str) -> str:
+    return json.dumps(s)
+
+
+def _number(v: int | float) -> str:
+    if isinstance(v, (bool, int)):
+        return str(int(v))
+    text = repr(float(v))
+    return text if "." in text or "e" not in text else text.replace("e", ".0e")
+
+
+def read_file(path: str | Path) -> str:
+    """The text of a workload file. Raises EvolveError no-workload."""
+    p = Path(path)
+    try:
+        if p.stat().st_size > _MAX_BYTES:
+            raise EvolveError("no-workload", f"{p} is larger than {_MAX_BYTES} bytes", file=str(p))
+        return p.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise EvolveError("no-workload", f"{p} cannot be read as text", file=str(p)) from error
+
+
+def override(base: Workload, text: str, file: str | None = None) -> Workload:
+    """`base` with what a TOML text says instead. What the text does not mention stays.
+
+    Raises EvolveError bad-workload (not TOML, unknown keys, wrong types, bad size expressions),
+    unknown-array. Fit with the kernel is checked by `validate`.
+    """
+    given = _parse(text, file)
+    try:
+        arrays = tuple(_array(a, given.arrays.get(a.name)) for a in base.arrays)
+        launch = base.launch if given.launch is None else _launch(given.launch)
+    except EvolveError as error:
+        raise EvolveError("bad-workload", error.message, file=file, hint=error.hint) from error
+    unknown = sorted(set(given.arrays) - {a.name for a in base.arrays})
+    if unknown:
+        known = ", ".join(a.name for a in base.arrays)
+        raise EvolveError(
+            "unknown-array", f"the kernel has no array {unknown[0]}; it has: {known}", file=file
+        )
+    for family in given.families or ():
+        if family not in FAMILIES:
+            raise EvolveError(
+                "bad-workload",
+                f"there is no input family {family}; there is: {', '.join(FAMILIES)}",
+                file=file,
+            )
+    tolerance = base.tolerance
+    if given.tolerance is not None:
+        tolerance = Tolerance(given.tolerance.relative, given.tolerance.absolute)
+    return Workload(
+        entry=given.entry if given.entry is not None else base.entry,
+        arrays=arrays,
+        timed=base.timed if given.timed is None else _sets(given.timed, base.timed),
+        check=base.check if given.check is None else _sets(given.check, base.check or base.timed),
+        launch=launch,
+        numerics=given.numerics or base.numerics,
+        tolerance=tolerance,
+        families=tuple(given.families) if given.families else base.families,
+        assumed=base.assumed,
+    )
+
+
+def _sets(given: list[dict[str, Any]], base: tuple[Sizes, ...]) -> tuple[Sizes, ...]:
+    """Data scalars that are not mentioned keep their values; sizes must all be given."""
+    data = {k: v for k, v in (base[0] if base else {}).items() if isinstance(v, float)}
+    return tuple({**data, **{k: (float(v) if k in data else v) for k, v in sizes.items()}} for sizes in given)
+
+
+def _array(base: ArraySpec, given: _Array | None) -> ArraySpec:
+    if given is None:
+        return base
+    extents = base.extents
+    if given.extents is not None:
+        extents = tuple(parse_size(x) for x in given.extents)
+    dtype = base.dtype if given.dtype is None else DType(given.dtype)
+    return ArraySpec(base.name, given.role or base.role, dtype, extents)
+
+
+def _launch(given: _Launch) -> LaunchSpec:
+    grid = [parse_size(x) for x in given.grid] + [parse_size(1)] * (3 - len(given.grid))
+    block = [parse_size(x) for x in given.block] + [parse_size(1)] * (3 - len(given.block))
+    return LaunchSpec((grid[0], grid[1], grid[2]), (block[0], block[1], block[2]), given.shared_bytes)
+
+
+def _parse(text: str, file: str | None) -> _File:
+    try:
+        return _File.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise EvolveError("bad-workload", f"the workload is not TOML: {error}", file=file) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(x) for x in first["loc"])
+        raise EvolveError("bad-workload", f"workload, {where}: {first['msg']}", file=file) from error
+    except RecursionError as error:
+        raise EvolveError("bad-workload", "the workload is nested too deeply", file=file) from error

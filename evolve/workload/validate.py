@@ -1,0 +1,131 @@
+"""Whether a workload fits a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from evolve.ir.errors import EvolveError
+from evolve.ir.expr import Expr
+from evolve.ir.kernel import Kernel
+from evolve.ir.printer import print_expr
+from evolve.ir.types import DType
+from evolve.ir.visit import variables
+from evolve.workload.model import Sizes, Workload
+from evolve.workload.sizes import evaluate, size_text
+
+_RANGES = {
+    DType.I32: (-(2**31), 2**31 - 1),
+    DType.U32: (0, 2**32 - 1),
+    DType.I64: (-(2**63), 2**63 - 1),
+    DType.U64: (0, 2**64 - 1),
+    DType.BOOL: (0, 1),
+}
+_MAX_BYTES = 1 << 42
+
+
+def validate(
+    workload: Workload, kernel: Kernel, no_wrap: tuple[Expr, ...] = (), file: str | None = None
+) -> None:
+    """Raises EvolveError for the first thing that does not fit.
+
+    Codes: workload-mismatch (entry, arrays, types, extents), unknown-scalar, missing-scalar,
+    bad-scalar (negative, zero, too large, not an integer), wraps-around.
+    """
+    for error in _errors(workload, kernel, no_wrap):
+        raise EvolveError(error.code, error.message, file=file, hint=error.hint)
+
+
+def _errors(w: Workload, k: Kernel, no_wrap: tuple[Expr, ...]) -> Iterator[EvolveError]:
+    if w.entry != k.name:
+        yield EvolveError("workload-mismatch", f"the workload is for {w.entry}, the kernel is {k.name}")
+    yield from _arrays(w, k)
+    if not w.timed:
+        yield EvolveError("missing-scalar", "the workload times no sizes")
+    for title, sets in (("timed", w.timed), ("check", w.check)):
+        for at, sizes in enumerate(sets, start=1):
+            yield from _sizes(sizes, k, f"{title} sizes {at}")
+            yield from _extents(w, k, sizes, f"{title} sizes {at}")
+            for fact in no_wrap:
+                if not evaluate(fact, sizes):
+                    yield EvolveError(
+                        "wraps-around",
+                        f"{title} sizes {at}: the kernel's index arithmetic overflows: {print_expr(fact)} fails",
+                        hint="choose smaller sizes or wider index types",
+                    )
+
+
+def _arrays(w: Workload, k: Kernel) -> Iterator[EvolveError]:
+    names = [b.name for b in k.buffers]
+    have = [a.name for a in w.arrays]
+    for name in have:
+        if name not in names:
+            yield EvolveError(
+                "workload-mismatch", f"the kernel has no array {name}; it has: {', '.join(names) or 'none'}"
+            )
+    scalars = {s.name for s in k.scalars}
+    for b in k.buffers:
+        if b.name not in have:
+            yield EvolveError("workload-mismatch", f"the workload lacks array {b.name}")
+        a = w.array(b.name)
+        if a.dtype is not b.dtype:
+            yield EvolveError(
+                "workload-mismatch", f"array {b.name} is {a.dtype.value}, the kernel takes {b.dtype.value}"
+            )
+        for e in a.extents:
+            unknown = sorted(variables(e) - scalars)
+            if unknown:
+                yield EvolveError(
+                    "unknown-scalar",
+                    f"array {b.name}: {size_text(e)} uses {unknown[0]}; the kernel's scalars are: "
+                    f"{', '.join(sorted(scalars)) or 'none'}",
+                )
+    for dims in (w.launch.grid, w.launch.block):
+        for e in dims:
+            unknown = sorted(variables(e) - scalars)
+            if unknown:
+                yield EvolveError("unknown-scalar", f"launch: {size_text(e)} uses {unknown[0]}")
+
+
+def _sizes(sizes: Sizes, k: Kernel, where: str) -> Iterator[EvolveError]:
+    known = {s.name: s for s in k.scalars}
+    for name in sizes:
+        if name not in known:
+            yield EvolveError(
+                "unknown-scalar",
+                f"{where}: the kernel has no scalar {name}; it has: {', '.join(known) or 'none'}",
+            )
+    for name, s in known.items():
+        if name not in sizes:
+            yield EvolveError("missing-scalar", f"{where}: {name} has no value")
+        value = sizes[name]
+        if s.dtype.is_float:
+            continue
+        if not isinstance(value, int):
+            yield EvolveError("bad-scalar", f"{where}: {name} = {value} is not an integer")
+        low, high = _RANGES[s.dtype]
+        if s.is_size:
+            low = 1
+        if not low <= value <= high:
+            yield EvolveError("bad-scalar", f"{where}: {name} = {value} is not between {low} and {high}")
+
+
+def _extents(w: Workload, k: Kernel, sizes: Sizes, where: str) -> Iterator[EvolveError]:
+    for b in k.buffers:
+        need = [int(evaluate(e, sizes)) for e in b.extents]
+        have = list(w.array(b.name).shape(sizes))
+        if any(n < 0 for n in have):
+            yield EvolveError("workload-mismatch", f"{where}: array {b.name} has a negative extent, {have}")
+        if have != need:
+            yield EvolveError(
+                "workload-mismatch",
+                f"{where}: array {b.name} has extents {have}, the kernel reaches {need}",
+                hint=f"its extents are [{', '.join(size_text(e) for e in b.extents)}]",
+            )
+    if w.bytes_at(sizes) > _MAX_BYTES:
+        yield EvolveError("bad-scalar", f"{where}: the arrays take {w.bytes_at(sizes)} bytes")
+    block = [int(evaluate(e, sizes)) for e in w.launch.block]
+    grid = [int(evaluate(e, sizes)) for e in w.launch.grid]
+    if min(block) < 1 or block[0] * block[1] * block[2] > 1024 or block[2] > 64:
+        yield EvolveError("workload-mismatch", f"launch: a block of {block} threads cannot be launched")
+    if min(grid) < 0 or grid[0] > 2**31 - 1 or max(grid[1:]) > 65535:
+        yield EvolveError("workload-mismatch", f"{where}: a grid of {grid} blocks cannot be launched")
