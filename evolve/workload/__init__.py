@@ -1,7 +1,11 @@
-"""What a kernel is run on: sizes, array roles, input families, numerics contract.
+"""What a kernel is run on: sizes, argument roles, launch, input families, numerics contract.
 
-`model`   the workload and its TOML form
-`infer`   a workload for a kernel that came with none
-`shapes`  sizes that make a guarded variant run, and sizes one step outside its guard
-`inputs`  seeded arrays
+`model`     the frozen Workload
+`sizes`     size expressions: text, evaluation
+`toml`      the file form, checked by pydantic
+`infer`     a workload for a kernel that came with none
+`validate`  whether a workload fits a kernel
+`resolve`   inferred, then the file's comment or `--workload`, then validated
+`inputs`    seeded arrays of each family
+`shapes`    the sizes at which a guarded variant is checked
 """

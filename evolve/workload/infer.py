@@ -1,73 +1,129 @@
-"""A workload for a kernel that came with none: large enough to be far out of any L2."""
+"""A workload for a kernel that came with none."""
 
 from __future__ import annotations
 
-from math import prod
+from typing import Protocol
 
-from evolve.ir.affine import simplify
-from evolve.ir.expr import Const, index
-from evolve.ir.kernel import Kernel
+from evolve.ir.effects import Mode, effects
+from evolve.ir.expr import Binary, BinaryOp, Expr, Var
+from evolve.ir.kernel import Kernel, Original
 from evolve.ir.stmt import For
-from evolve.ir.types import LoopKind
-from evolve.ir.visit import loop_sites, substitute, walk
-from evolve.workload.model import Numerics, Workload, arrays_of, extents_at
+from evolve.ir.types import DType
+from evolve.ir.visit import walk
+from evolve.workload.model import ArraySpec, LaunchSpec, Role, Sizes, Workload
+from evolve.workload.sizes import evaluate
 
-TARGET_BYTES = 512 << 20
-"""Of all arrays together: at least four times the largest L2 (126 MB) in the hardware profiles."""
-CONTRACTION_SIZE = 4096
-"""Of each loop when work grows faster than data (a loop inside two parallel ones)."""
-CHECKS = ((3, 5, 7), (33, 65, 17), (128, 96, 64), (1, 1, 1))
-"""Small sizes, dealt out to the scalars in order: odd, off-tile, even, one."""
-DATA_VALUE = 0.75
+_LOG2_ELEMENTS = 27
+_TWO_DIMENSIONS = 8192
+_COMPUTE_BOUND = 4096
+_LOG2_WORK = 36
+_SMALL = 16
+_DATA_SCALAR = 1.25
+_INTEGER_DATA = 3
+# Tiny, odd, prime, a warp, around a block, and one of some size.
+_CHECK_1D = (1, 7, 255, 1024, 4099)
+_CHECK = ((1, 1), (3, 7), (17, 13), (32, 64), (65, 129), (5, 257))
 
 
-def infer(kernel: Kernel, numerics: Numerics = "reassociate") -> Workload:
-    """Sizes by the kernel's data: powers of two, equal for all scalars, about `TARGET_BYTES` in all."""
-    names = [s.name for s in kernel.scalars if s.is_size]
-    values: dict[str, int | float] = {}
+class LiftedKernel(Protocol):
+    """What inference needs of a lifted kernel."""
+
+    @property
+    def kernel(self) -> Kernel: ...
+    @property
+    def original(self) -> Original: ...
+    @property
+    def no_wrap(self) -> tuple[Expr, ...]: ...
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+
+
+def infer(lifted: LiftedKernel) -> Workload:
+    """Roles from reads and writes, extents from the IR, sizes far out of any L2, launch from the original."""
+    kernel = lifted.kernel
+    arrays = tuple(ArraySpec(b.name, _role(kernel, b.name), b.dtype, b.extents) for b in kernel.buffers)
+    timed = _timed(kernel, lifted.no_wrap)
+    check = _checked(kernel, lifted.no_wrap)
+    launch = LaunchSpec(lifted.original.grid, lifted.original.block, lifted.original.shared_bytes)
+    sizes = ", ".join(f"{k} = {v}" for k, v in timed.items())
+    assumed = (f"timed at {sizes or 'its only size'}: no workload was given", *lifted.notes)
+    return Workload(kernel.name, arrays, (timed,), check, launch, assumed=assumed)
+
+
+def _role(kernel: Kernel, name: str) -> Role:
+    modes: set[Mode] = set()
+    for site in walk(kernel.body):
+        modes |= {a.mode for a in effects(site.stmt).accesses if a.buffer == name}
+    if Mode.REDUCE in modes or {Mode.READ, Mode.WRITE} <= modes:
+        return "inout"
+    return "out" if Mode.WRITE in modes else "in"
+
+
+def _timed(kernel: Kernel, no_wrap: tuple[Expr, ...]) -> Sizes:
+    """Sizes at which the largest array has about 2^27 elements, fewer for kernels that reuse their data."""
+    sizes = [s.name for s in kernel.scalars if s.is_size]
+    largest = _largest_array(kernel, sizes)
+    extents = [site.stmt.extent for site in walk(kernel.body) if isinstance(site.stmt, For)]
+    work = {n for e in extents for n in _factors(e) if n in sizes}
+    if len(work) > len(largest) >= 1:
+        side = _COMPUTE_BOUND if len(work) == 3 else 2 ** (_LOG2_WORK // len(work))
+    elif len(largest) == 2:
+        side = _TWO_DIMENSIONS
+    else:
+        side = int(2 ** (_LOG2_ELEMENTS / max(1, len(largest))))
+    chosen = {n: side if n in largest or n in work else _SMALL for n in sizes}
+    while not all(evaluate(f, chosen) for f in no_wrap) and max(chosen.values()) > 1:
+        chosen = {n: max(1, v // 2) for n, v in chosen.items()}
+    return {**_data_scalars(kernel), **chosen}
+
+
+def _largest_array(kernel: Kernel, sizes: list[str]) -> set[str]:
+    """The sizes whose product is the element count of the array with most of them."""
+    best: set[str] = set()
+    for b in kernel.buffers:
+        found = {n for e in b.extents for n in _factors(e) if n in sizes}
+        if len(found) > len(best):
+            best = found
+    return best
+
+
+def _factors(e: Expr) -> set[str]:
+    """Sizes in the leading term: the first addend of a sum, all operands of products and quotients."""
+    match e:
+        case Var():
+            return {e.name}
+        case Binary(op=BinaryOp.ADD | BinaryOp.SUB):
+            return _factors(e.lhs) or _factors(e.rhs)
+        case Binary(op=BinaryOp.MUL):
+            return _factors(e.lhs) | _factors(e.rhs)
+        case Binary():
+            return _factors(e.lhs)
+        case _:
+            return set()
+
+
+def _data_scalars(kernel: Kernel) -> dict[str, int | float]:
+    out: dict[str, int | float] = {}
     for s in kernel.scalars:
         if not s.is_size:
-            values[s.name] = DATA_VALUE if s.dtype.is_float else 2
-    arrays = arrays_of(kernel)
-    size = CONTRACTION_SIZE if _is_contraction(kernel) else _largest_power(kernel, names)
-    timed = dict.fromkeys(names, size)
-    check = []
-    least = _least_size(kernel)
-    for row in CHECKS:
-        shape = {n: max(least, row[k % len(row)]) for k, n in enumerate(names)}
-        if shape not in check:
-            check.append(shape)
-    return Workload(numerics, (timed,), tuple(check), values, arrays)
+            integer = 1 if s.dtype is DType.BOOL else _INTEGER_DATA
+            out[s.name] = _DATA_SCALAR if s.dtype.is_float else integer
+    return out
 
 
-def _largest_power(kernel: Kernel, names: list[str]) -> int:
-    arrays = arrays_of(kernel)
-    size = 2
-    while True:
-        shape = dict.fromkeys(names, 2 * size)
-        total = sum(prod(extents_at(a, shape)) * a.dtype.size for a in arrays)
-        if total > TARGET_BYTES or 2 * size >= 2**30 or not names:
-            return size
-        size *= 2
+def _checked(kernel: Kernel, no_wrap: tuple[Expr, ...]) -> tuple[Sizes, ...]:
+    sizes = [s.name for s in kernel.scalars if s.is_size]
+    data = _data_scalars(kernel)
+    out: list[Sizes] = []
+    rows = [(n,) for n in _CHECK_1D] if len(sizes) == 1 else list(_CHECK)
+    for row in rows:
+        # A third size and later ones repeat the first two, moved a little so that all differ.
+        chosen = {n: row[k % len(row)] + k // len(row) for k, n in enumerate(sizes)}
+        made = {**data, **chosen}
+        if all(evaluate(f, made) for f in no_wrap) and made not in out and _has_memory(kernel, made):
+            out.append(made)
+    return tuple(out)
 
 
-def _is_contraction(kernel: Kernel) -> bool:
-    """A sequential loop inside two parallel ones: work grows faster than data."""
-    for site in walk(kernel.body):
-        if isinstance(site.stmt, For) and site.stmt.kind is LoopKind.SERIAL:
-            outer = [p for p in site.loops if p.kind is LoopKind.PARALLEL]
-            if len(outer) >= 2:
-                return True
-    return False
-
-
-def _least_size(kernel: Kernel) -> int:
-    """The smallest common size at which every loop has an iteration (a stencil needs 3); 1 if none has."""
-    names = [s.name for s in kernel.scalars if s.is_size]
-    extents = tuple(s.stmt.extent for s in loop_sites(kernel.body).values() if isinstance(s.stmt, For))
-    for size in range(1, 64):
-        shape = {n: index(size) for n in names}
-        values = [simplify(substitute(e, shape)) for e in extents]
-        if all(isinstance(v, Const) and v.value >= 1 for v in values):
-            return size
-    return 1
+def _has_memory(kernel: Kernel, sizes: Sizes) -> bool:
+    return all(int(evaluate(e, sizes)) >= 1 for b in kernel.buffers for e in b.extents)

@@ -1,72 +1,88 @@
-"""Input arrays: seeded, in families that expose different faults.
-
-No single family exposes every shortcut: zero-mean data hides nothing of precision, large values
-overflow an exponential without its shift, a large mean breaks a one-pass variance, ones make a
-partial sum look whole.
-"""
+"""Input arrays: seeded, the same on every machine."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
+from evolve.ir.errors import EvolveError
 from evolve.ir.types import DType
-from evolve.workload.model import Workload, extents_at
+from evolve.workload.model import FAMILIES, ArraySpec, Sizes, Workload
 
-FAMILIES = ("normal", "uniform", "large", "small", "shifted", "ramp", "spikes", "ones")
-
-_NUMPY = {
-    DType.BOOL: np.bool_,
-    DType.I32: np.int32,
-    DType.U32: np.uint32,
-    DType.I64: np.int64,
-    DType.U64: np.uint64,
-    DType.F32: np.float32,
-    DType.F64: np.float64,
+_NUMPY: dict[DType, np.dtype[Any]] = {
+    DType.F32: np.dtype(np.float32),
+    DType.F64: np.dtype(np.float64),
+    DType.I32: np.dtype(np.int32),
+    DType.U32: np.dtype(np.uint32),
+    DType.I64: np.dtype(np.int64),
+    DType.U64: np.dtype(np.uint64),
+    DType.BOOL: np.dtype(np.bool_),
 }
 
 
 def numpy_dtype(dtype: DType) -> np.dtype[Any]:
-    """The numpy type of a stored scalar."""
-    return np.dtype(_NUMPY[dtype])
+    """The numpy type of an array's elements. INDEX has none and raises KeyError."""
+    return _NUMPY[dtype]
 
 
-def make_inputs(
-    workload: Workload, sizes: Mapping[str, int], family: str, seed: int
-) -> dict[str, npt.NDArray[Any]]:
-    """All arrays at these sizes. Arrays that the kernel only writes get contents too: it must not need them.
+def generate(workload: Workload, sizes: Sizes, family: str, seed: int) -> dict[str, NDArray[Any]]:
+    """Arrays for the `in` and `inout` arguments at those sizes, C-ordered.
 
-    The same (family, seed, array, shape) gives the same numbers everywhere.
+    Values depend on the seed, the family, the array's name and the shape only. Raises EvolveError
+    bad-workload for an unknown family.
     """
-    return {
-        a.name: make_array(extents_at(a, sizes), numpy_dtype(a.dtype), family, f"{seed}:{a.name}")
-        for a in workload.arrays
-    }
+    if family not in FAMILIES:
+        known = ", ".join(FAMILIES)
+        raise EvolveError("bad-workload", f"there is no input family {family}; there is: {known}")
+    return {a.name: values(a, sizes, family, seed) for a in workload.arrays if a.role != "out"}
 
 
-def make_array(shape: tuple[int, ...], dtype: np.dtype[Any], family: str, key: str) -> npt.NDArray[Any]:
-    """One array. Raises KeyError for an unknown family."""
-    digest = hashlib.blake2b(f"{family}:{key}".encode(), digest_size=8).digest()
-    rng = np.random.default_rng(int.from_bytes(digest, "little"))
-    if dtype.kind != "f":
-        top = {"ones": 2, "small": 4}.get(family, 1000)
-        return rng.integers(0, top, shape).astype(dtype)
-    n = int(np.prod(shape, dtype=np.int64))
-    if family == "uniform":
-        flat = rng.random(n, np.float32)
-    elif family == "ramp":
-        flat = np.linspace(-1.0, 1.0, n, dtype=np.float32)
-    elif family == "ones":
-        flat = np.ones(n, np.float32)
-    elif family == "spikes":
-        flat = np.where(
-            rng.random(n, np.float32) < 0.01, rng.standard_normal(n, np.float32) * 50, np.float32(0)
-        )
-    else:
-        scale, shift = {"normal": (1, 0), "large": (100, 0), "small": (1e-3, 0), "shifted": (1, 1000)}[family]
-        flat = rng.standard_normal(n, np.float32) * np.float32(scale) + np.float32(shift)
-    return flat.astype(dtype).reshape(shape)
+def values(array: ArraySpec, sizes: Sizes, family: str, seed: int) -> NDArray[Any]:
+    """One array's values; integers are small whatever the family.
+
+    normal       standard normal
+    uniform      uniform in [-1, 1)
+    ones         all 1
+    ramp         k / count for element k, the sign changing every 64 elements
+    wide         normal times 2^e, e uniform in -10 .. 10
+    alternating  +1, -1 with a small normal part: sums cancel
+    """
+    shape = array.shape(sizes)
+    dtype = numpy_dtype(array.dtype)
+    rng = _generator(seed, family, array.name)
+    count = int(np.prod(shape, dtype=np.int64))
+    if not array.dtype.is_float:
+        low = 0 if array.dtype in (DType.U32, DType.U64, DType.BOOL) else -8
+        high = 2 if array.dtype is DType.BOOL else 9
+        return rng.integers(low, high, size=shape).astype(dtype)
+    # Drawn in the target precision: 2^27 elements in float64 would be 1 GB.
+    made = _reals(rng, family, count, np.float64 if array.dtype is DType.F64 else np.float32)
+    return np.ascontiguousarray(made.astype(dtype, copy=False).reshape(shape))
+
+
+def _reals(rng: np.random.Generator, family: str, count: int, kind: Any) -> NDArray[Any]:
+    match family:
+        case "normal":
+            return rng.standard_normal(count, dtype=kind)
+        case "uniform":
+            return np.asarray(rng.random(count, dtype=kind) * kind(2) - kind(1))
+        case "ones":
+            return np.ones(count, dtype=kind)
+        case "ramp":
+            k = np.arange(count)
+            signs = np.where((k // 64) % 2 == 0, kind(1), kind(-1))
+            return np.asarray(k.astype(kind) / kind(max(1, count)) * signs)
+        case "wide":
+            exponents = rng.integers(-10, 11, size=count).astype(kind)
+            return np.asarray(rng.standard_normal(count, dtype=kind) * np.exp2(exponents))
+        case _:
+            signs = np.where(np.arange(count) % 2 == 0, kind(1), kind(-1))
+            return np.asarray(signs + rng.standard_normal(count, dtype=kind) * kind(2**-8))
+
+
+def _generator(seed: int, family: str, name: str) -> np.random.Generator:
+    digest = hashlib.blake2b(f"{seed}/{family}/{name}".encode(), digest_size=16).digest()
+    return np.random.Generator(np.random.Philox(key=int.from_bytes(digest, "little")))

@@ -1,63 +1,107 @@
-"""Sizes at which a guarded variant runs, and sizes at which it just does not."""
+"""Sizes at which a guarded variant is checked: the smallest inside its guard and some one step outside."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
+from itertools import product
 
 from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Var
-from evolve.ir.scope import conjuncts
+from evolve.ir.types import DType
+from evolve.ir.visit import subexpressions, variables
+from evolve.workload.model import Sizes, Workload
+from evolve.workload.sizes import evaluate
 
-Shape = dict[str, int]
+_FREE = (1, 3)
+_MAX_CANDIDATES = 14
+_MAX_TRIED = 20_000
+_INSIDE = 4
+_OUTSIDE = 3
 
 
-def inside(guard: Expr, seeds: Iterable[Mapping[str, int]], holds: Callable[[Shape], bool]) -> list[Shape]:
-    """Shapes for which `holds` (the guard, evaluated), each a seed moved up to the guard's equalities and multiples.
+def check_shapes_for(guard: Iterable[Expr], workload: Workload, sizes: Iterable[str] = ()) -> list[Sizes]:
+    """Scalar values at which to check a variant that runs when all of `guard` hold.
 
-    The smallest comes first: sizes of 1 moved up. Seeds for which no such move satisfies the guard are left out.
+    The smallest sizes inside the guard first (a size that the guard leaves free is 1 and 3), then
+    some just outside, which reach the next variant or the original. `sizes` names the scalars that
+    are sizes; without it, the integer ones of the workload. Where no small sizes satisfy the guard,
+    the workload's own sizes that do are returned.
     """
-    fixed, multiples = _facts(guard)
-    seeds = list(seeds)
-    names = list(seeds[0]) if seeds else []
-    out: list[Shape] = []
-    for seed in (dict.fromkeys(names, 1), *seeds):
-        shape: Shape = {}
-        for n in names:
-            step = multiples.get(n, 1)
-            shape[n] = fixed.get(n, -(-seed[n] // step) * step)
-        if shape not in out and holds(shape):
-            out.append(shape)
-    return out
-
-
-def outside(guard: Expr, shapes: Iterable[Shape], holds: Callable[[Shape], bool]) -> list[Shape]:
-    """For each size that the guard constrains, one shape with that size one step off."""
-    fixed, multiples = _facts(guard)
-    out: list[Shape] = []
-    base = next(iter(shapes), None)
-    if base is None:
-        return out
-    for n in {**fixed, **multiples}:
-        for step in (1, -1):
-            shape = {**base, n: base[n] + step}
-            if shape[n] >= 1 and not holds(shape):
-                out.append(shape)
+    conditions = tuple(guard)
+    base = workload.timed[0]
+    names = list(sizes) or [n for n, v in base.items() if isinstance(v, int)]
+    constrained = {n for c in conditions for n in variables(c) if n in names}
+    options = {n: _candidates(n, conditions) if n in constrained else list(_FREE) for n in names}
+    found: list[Sizes] = []
+    for chosen in _smallest_first(names, options):
+        made = {**base, **chosen}
+        if _all(conditions, made):
+            found.append(made)
+            if len(found) >= _INSIDE:
                 break
+    if not found:
+        return [s for s in (*workload.check, *workload.timed) if _all(conditions, s)]
+    return found + _outside(found, conditions, constrained)
+
+
+def _smallest_first(names: list[str], options: dict[str, list[int]]) -> list[dict[str, int]]:
+    rows: list[dict[str, int]] = []
+    for at, chosen in enumerate(product(*(options[n] for n in names))):
+        if at >= _MAX_TRIED:
+            break
+        rows.append(dict(zip(names, chosen, strict=True)))
+    return sorted(rows, key=lambda r: (_volume(r), sum(r.values()), tuple(r.values())))
+
+
+def _volume(row: dict[str, int]) -> int:
+    total = 1
+    for v in row.values():
+        total *= v
+    return total
+
+
+def _all(conditions: tuple[Expr, ...], sizes: Sizes) -> bool:
+    return all(bool(evaluate(c, sizes)) for c in conditions)
+
+
+def _outside(inside: list[Sizes], conditions: tuple[Expr, ...], constrained: set[str]) -> list[Sizes]:
+    """One scalar of a size set that is inside moved by one, where that leaves the guard."""
+    out: list[Sizes] = []
+    for start in inside:
+        for name in sorted(constrained):
+            for step in (1, -1):
+                value = start[name] + step
+                made = {**start, name: value}
+                if value >= 1 and not _all(conditions, made) and made not in out:
+                    out.append(made)
+                    if len(out) >= _OUTSIDE:
+                        return out
     return out
 
 
-def _facts(guard: Expr) -> tuple[dict[str, int], dict[str, int]]:
-    fixed: dict[str, int] = {}
-    multiples: dict[str, int] = {}
-    for fact in conjuncts((guard,)):
-        match fact:
-            case Binary(op=BinaryOp.EQ, lhs=Var(name=n), rhs=Const(value=v)):
-                fixed[n] = int(v)
-            case Binary(
-                op=BinaryOp.EQ,
-                lhs=Binary(op=BinaryOp.MOD, lhs=Var(name=n), rhs=Const(value=d)),
-                rhs=Const(value=0),
-            ):
-                multiples[n] = max(multiples.get(n, 1), int(d))
-            case _:
-                pass
-    return fixed, multiples
+def _candidates(name: str, conditions: tuple[Expr, ...]) -> list[int]:
+    """Values near the constants that the guard compares the size with, and multiples of its divisors."""
+    found: set[int] = set(_FREE)
+    for c in conditions:
+        if name not in variables(c):
+            continue
+        for e in subexpressions(c):
+            if isinstance(e, Const) and e.dtype is DType.INDEX:
+                k = int(e.value)
+                found |= {k - 1, k, k + 1}
+            if isinstance(e, Binary) and e.op is BinaryOp.MOD and isinstance(e.rhs, Const):
+                d = int(e.rhs.value)
+                found |= {d, 2 * d, 3 * d, d + 1, *_near_bounds(name, conditions, d)}
+    return sorted(v for v in found if 1 <= v < 2**31)[:_MAX_CANDIDATES]
+
+
+def _near_bounds(name: str, conditions: tuple[Expr, ...], d: int) -> list[int]:
+    """Multiples of d next to the constants that the size is compared with."""
+    out: list[int] = []
+    for c in conditions:
+        for e in subexpressions(c):
+            if not isinstance(e, Binary) or not e.op.is_comparison or d <= 0:
+                continue
+            if e.lhs == Var(name, DType.INDEX) and isinstance(e.rhs, Const):
+                k = int(e.rhs.value)
+                out += [k // d * d, (k // d + 1) * d]
+    return out

@@ -52,7 +52,7 @@ class _File(_Strict):
 
 
 def to_toml(w: Workload) -> str:
-    """The file's text; `override(from nothing)` of it gives the same workload."""
+    """The file's text; `from_toml` of it gives the same workload."""
     out: list[str] = [f"# {line}" for line in w.assumed]
     out += [f"entry = {_text(w.entry)}", f"numerics = {_text(w.numerics)}"]
     out += [f"families = [{', '.join(_text(f) for f in w.families)}]", ""]
@@ -95,8 +95,8 @@ def read_file(path: str | Path) -> str:
         raise EvolveError("no-workload", f"{p} cannot be read as text", file=str(p)) from error
 
 
-def override(base: Workload, text: str, file: str | None = None) -> Workload:
-    """`base` with what a TOML text says instead. What the text does not mention stays.
+def from_toml(text: str, base: Workload, file: str | None = None) -> Workload:
+    """`base`, the inferred workload, with what a TOML text says instead. What it does not mention stays.
 
     Raises EvolveError bad-workload (not TOML, unknown keys, wrong types, bad size expressions),
     unknown-array. Fit with the kernel is checked by `validate`.
@@ -115,11 +115,9 @@ def override(base: Workload, text: str, file: str | None = None) -> Workload:
         )
     for family in given.families or ():
         if family not in FAMILIES:
-            raise EvolveError(
-                "bad-workload",
-                f"there is no input family {family}; there is: {', '.join(FAMILIES)}",
-                file=file,
-            )
+            every = ", ".join(FAMILIES)
+            message = f"there is no input family {family}; there is: {every}"
+            raise EvolveError("bad-workload", message, file=file)
     tolerance = base.tolerance
     if given.tolerance is not None:
         tolerance = Tolerance(given.tolerance.relative, given.tolerance.absolute)

@@ -49,7 +49,7 @@ def _errors(w: Workload, k: Kernel, no_wrap: tuple[Expr, ...]) -> Iterator[Evolv
                 if not evaluate(fact, sizes):
                     yield EvolveError(
                         "wraps-around",
-                        f"{title} sizes {at}: the kernel's index arithmetic overflows: {print_expr(fact)} fails",
+                        f"{title} sizes {at}: index arithmetic overflows: {print_expr(fact)} fails",
                         hint="choose smaller sizes or wider index types",
                     )
 
