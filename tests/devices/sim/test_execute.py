@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -428,3 +429,80 @@ def test_a_lock_between_threads_of_a_block_makes_progress(cache: Path, compiler:
         program, [launch], arrays, {"flag", "y"}, ExecOptions(inout=frozenset({"flag"}), orders=ALL)
     )
     assert done.ok
+
+
+def test_order_sensitive_results_are_named(cache: Path, compiler: HostCompiler) -> None:
+    text = kernel("atomicExch(&y[0], x[t]);\nif (t < 63) y[1 + t] = 0;")
+    done = run(cache, compiler, text, options=ExecOptions(inout=frozenset({"y"}), orders=ALL))
+    assert done.ok
+    assert done.order_sensitive == ("y",)
+    assert done.outputs["y"][0] == 64
+
+
+def test_runs_side_by_side(cache: Path, compiler: HostCompiler) -> None:
+    text = kernel("y[t] = x[t] * n;")
+
+    def one(i: int) -> float:
+        return float(run(cache, compiler, text, n_in=64 + i).outputs["y"][1])
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(one, range(8))) == [2.0 * (64 + i) for i in range(8)]
+
+
+def test_limits_of_memory_and_launch(cache: Path) -> None:
+    program = compile_host(kernel("y[t] = x[t];"), ["k"], cache)
+    big = np.zeros(32 << 20, np.float32)
+    args = (BufferArg("x"), BufferArg("y"), ScalarArg("n", "i32", 1))
+    launch = ConcreteLaunch("k", args, (1, 1, 1), (64, 1, 1))
+    with pytest.raises(EvolveError) as caught:
+        execute(program, [launch], {"x": big, "y": big}, {"y"}, ExecOptions(memory_limit_mb=64))
+    assert caught.value.code == "sim.memory"
+    small = {"x": big[:64], "y": big[:64]}
+    for bad in (
+        ConcreteLaunch("k", args, (1, 1, 1), (1025, 1, 1)),
+        ConcreteLaunch("k", args, (0, 1, 1), (64, 1, 1)),
+        ConcreteLaunch("other", args, (1, 1, 1), (64, 1, 1)),
+        ConcreteLaunch("k", (BufferArg("z"), *args[1:]), (1, 1, 1), (64, 1, 1)),
+        ConcreteLaunch("k", (args[2], *args[1:]), (1, 1, 1), (64, 1, 1)),
+    ):
+        with pytest.raises(EvolveError) as caught:
+            execute(program, [bad], small, {"y"})
+        assert caught.value.code == "sim.launch"
+
+
+def test_the_callers_arrays_never_change(cache: Path) -> None:
+    program = compile_host(kernel("y[t] += x[t];"), ["k"], cache)
+    x, y = np.ones(64, np.float32), np.full(64, 2, np.float32)
+    args = (BufferArg("x"), BufferArg("y"), ScalarArg("n", "i32", 1))
+    launch = ConcreteLaunch("k", args, (1, 1, 1), (64, 1, 1))
+    options = ExecOptions(inout=frozenset({"y"}))
+    done = execute(program, [launch, launch], {"x": x, "y": y}, {"y"}, options)
+    assert (done.outputs["y"] == 4).all()
+    assert (y == 2).all()
+
+
+def test_three_dimensional_launches(cache: Path, compiler: HostCompiler) -> None:
+    text = (
+        'extern "C" __global__ void k(int* y) {\n'
+        "int b = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);\n"
+        "int t = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);\n"
+        "y[b * 24 + t] = 100 * b + t; }\n"
+    )
+    program = compile_host(text, ["k"], cache, compiler=compiler)
+    launch = ConcreteLaunch("k", (BufferArg("y"),), (3, 2, 2), (4, 3, 2))
+    done = execute(program, [launch], {"y": np.zeros((12, 24), np.int32)}, {"y"}, ExecOptions(orders=ALL))
+    assert done.ok
+    want = 100 * np.arange(12)[:, None] + np.arange(24)
+    np.testing.assert_array_equal(done.outputs["y"], want)
+
+
+def test_race_threads_are_named_in_three_dimensions(cache: Path) -> None:
+    text = (
+        'extern "C" __global__ void k(int* y) {\n'
+        "if (threadIdx.y == 1 && threadIdx.x == 2) y[blockIdx.y] = threadIdx.z; }\n"
+    )
+    program = compile_host(text, ["k"], cache)
+    launch = ConcreteLaunch("k", (BufferArg("y"),), (1, 2, 1), (4, 3, 2))
+    done = execute(program, [launch], {"y": np.zeros(2, np.int32)}, {"y"})
+    assert done.findings[0].threads == (((0, 0, 0), (2, 1, 1)), ((0, 0, 0), (2, 1, 0)))
+    assert done.findings[0].kind == "race"

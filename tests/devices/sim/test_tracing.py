@@ -111,3 +111,17 @@ def test_sampled_blocks_are_neighbours() -> None:
     assert sample_blocks((1, 100, 1), 3) == [48, 49, 50]
     got = sample_blocks((6, 5, 1), 4)
     assert len({b // 6 for b in got}) == 1
+
+
+def test_touched_pages_stay_inside_the_memory_limit(cache: Path) -> None:
+    text = (
+        'extern "C" __global__ void k(const float* x, float* y, int n) { float s = 0;\n'
+        "for (int r = 0; r < n; r++) for (int i = 0; i < 8; i++)\n"
+        "s += x[(size_t)r * n + 1024 * i + threadIdx.x];\ny[threadIdx.x] = s; }\n"
+    )
+    program = compile_host(text, ["k"], cache)
+    args = (BufferArg("x"), BufferArg("y"), ScalarArg("n", "i32", N))
+    launch = ConcreteLaunch("k", args, (1, 1, 1), (32, 1, 1))
+    with pytest.raises(EvolveError) as caught:
+        trace(program, [launch], SQUARE, memory_limit_mb=64)
+    assert caught.value.code == "sim.memory"
