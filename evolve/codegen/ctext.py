@@ -97,6 +97,9 @@ class ExprText:
             return _UNARY, f"(int){self.text(e.arg, _UNARY)}"
         if e.dtype is DType.BOOL:
             return _EQ, f"{self.text(e.arg, _CMP)} != 0"
+        if isinstance(e.arg, Const) and e.arg.dtype is DType.INDEX and e.dtype.is_float:
+            out = literal(float(e.arg.value), e.dtype)
+            return (_UNARY if out.startswith("-") else _ATOM), out
         return _UNARY, f"({e.dtype.c_name}){self.text(e.arg, _UNARY)}"
 
     def _binary(self, e: Binary) -> tuple[int, str]:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from evolve.codegen.ctree import Node, branch, line
+from evolve.codegen.place import Place, line_origin
 from evolve.codegen.vectors import (
     LANES,
     VECTOR_TYPES,
@@ -26,13 +27,11 @@ from evolve.ir.stmt import For, Store
 from evolve.ir.types import Space
 
 if TYPE_CHECKING:
-    from evolve.codegen.emit import KernelEmitter, Place
+    from evolve.codegen.emit import KernelEmitter
 
 
 def vector_loop(emitter: KernelEmitter, s: For, place: Place) -> list[Node]:
     """The statements of a VECTOR loop."""
-    from evolve.codegen.emit import _origin
-
     inner = place.below(s)
     ranges = emitter.ranges(inner)
     extent = simplify(s.extent, emitter.ranges(place))
@@ -52,9 +51,9 @@ def vector_loop(emitter: KernelEmitter, s: For, place: Place) -> list[Node]:
         return whole if guard.full.value else emitter.sequential(s, place)
     cond = emitter.conditions(guard.full, inner)
     if guard.exact:
-        return [branch(cond, whole, _origin(s, place))]
+        return [branch(cond, whole, line_origin(s, place))]
     rest = emitter.sequential(s, place)
-    return [branch(cond, whole, _origin(s, place), rest, "the last, partial vector")]
+    return [branch(cond, whole, line_origin(s, place), rest, "the last, partial vector")]
 
 
 def _widens(emitter: KernelEmitter, body: LaneBody, s: For, width: int, place: Place) -> bool:
@@ -78,7 +77,6 @@ def _wide_access(
     ranges = emitter.ranges(place)
     if not is_wide(emitter.offset(b, indices, place), lane, width, ranges):
         return None
-    # Lanes must be neighbours along the last dimension, not across the end of a padded row.
     return VECTOR_TYPES[(b.dtype, width)]
 
 
@@ -93,15 +91,13 @@ def _wide_loads(emitter: KernelEmitter, e: Expr, lane: str, width: int, place: P
 
 
 def _lanes(emitter: KernelEmitter, body: LaneBody, s: For, width: int, place: Place) -> list[Node]:
-    from evolve.codegen.emit import _origin
-
     out: list[Node] = []
     place = replace(place, per_lane=place.per_lane | {a.buffer.name for a in body.allocs})
     first = replace(place, lane=(s.var, 0))
     for a in body.allocs:
         out += emitter.declare(a.buffer, replace(place, lane=(s.var, width)))
     for leaf in body.leaves:
-        origin = _origin(leaf, place)
+        origin = line_origin(leaf, place)
         nodes: list[Node] = []
         wide: dict[Load, str] = {}
         for load, kind in _wide_loads(emitter, leaf.value, s.var, width, place).items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 
 from evolve.codegen.collectives import Collectives
 from evolve.codegen.ctext import ExprText
@@ -139,10 +138,20 @@ def _heading(name: str, guard: Expr, e: EmittedKernel) -> list[Node]:
     out = [line(f"// Launch {name} with {_geometry(e)}.")]
     terms = [_c_condition(t) for t in conjuncts((guard,)) if variables(t)]
     if terms:
-        wrapped = textwrap.wrap(f"Valid when {', '.join(terms)}.", WIDTH, break_long_words=False)
-        out += [line(f"// {t}") for t in wrapped]
-    out.append(line(f"// It relies on this: {ASSUMPTIONS[0]}."))
+        out += [line(f"// {t}") for t in _wrapped("Valid when ", terms)]
+    out.append(line(f"// Relies on this: {ASSUMPTIONS[0]}."))
     return out
+
+
+def _wrapped(head: str, items: list[str]) -> list[str]:
+    """Items with commas between them, broken at commas only."""
+    out = [head]
+    for i, item in enumerate(items):
+        text = item + ("." if i == len(items) - 1 else ", ")
+        if len(out[-1]) + len(text) > WIDTH and out[-1] != head:
+            out.append("  ")
+        out[-1] += text
+    return [t.rstrip() for t in out]
 
 
 def _c_condition(e: Expr) -> str:

@@ -9,6 +9,7 @@ from evolve.codegen.rendered import Param, RenderedLaunch
 from evolve.ir.kernel import Module, Original
 
 _BLANKED = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
+_DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*$", re.MULTILINE)
 
 
 def render_original(original: Original) -> str:
@@ -19,12 +20,9 @@ def render_original(original: Original) -> str:
     text = original.text
     blank = _blank(text)
     places = []
+    found = False
     for m in re.finditer(rf"\b{re.escape(original.entry)}\s*\(", blank):
-        head = blank[: m.start()]
-        start = max(head.rfind(c) for c in ";{}") + 1
-        # A preprocessor line ends a declaration as well.
-        for directive in re.finditer(r"^[ \t]*#(?:[^\n\\]|\\.)*$", head[start:], re.MULTILINE | re.DOTALL):
-            start = max(start, start + directive.end()) if directive else start
+        start = _declaration_start(blank, m.start())
         declaration = blank[start : m.start()]
         if re.search(r"\b__global__\b", declaration) is None:
             continue
@@ -32,17 +30,23 @@ def render_original(original: Original) -> str:
             raise CodegenError(
                 f"kernel {original.entry} is a template", hint="instantiate it under a plain name"
             )
-        if re.search(r'\bextern\s+"C"', text[start : m.start()]):
-            continue
-        places.append(start + len(declaration) - len(declaration.lstrip()))
-    if not places and f"{original.entry}" not in blank:
-        raise CodegenError(f"kernel {original.entry} is not in its own source")
+        found = True
+        if re.search(r'\bextern\s+"C"', text[start : m.start()]) is None:
+            places.append(start + len(declaration) - len(declaration.lstrip()))
+    if not found:
+        raise CodegenError(f"kernel {original.entry} is not a plain __global__ function of its own source")
     for at in sorted(places, reverse=True):
-        rest = text[at:]
         # `extern "C"` and `static` exclude each other, and a kernel of one file loses nothing by the change.
-        rest = re.sub(r"^static\s+", "", rest)
+        rest = re.sub(r"^static\s+", "", text[at:])
         text = f'{text[:at]}extern "C" {rest}'
     return text
+
+
+def _declaration_start(blank: str, at: int) -> int:
+    """Where the declaration that holds `at` begins: after the last `;`, brace or preprocessor line."""
+    base = max(blank.rfind(c, 0, at) for c in ";{}") + 1
+    ends = [base + d.end() for d in _DIRECTIVE.finditer(blank[base:at])]
+    return max([base, *ends])
 
 
 def _blank(text: str) -> str:

@@ -52,7 +52,7 @@ class Role(Enum):
     VALUE = "value"
     """double: the buffer's contents after the kernel."""
     ERROR = "error"
-    """double: the error bound of each VALUE, see `reference_runtime`; 0 where the kernel does not write."""
+    """double: the error bound of each VALUE, see `reference_runtime`; 0 for copies and untouched elements."""
     SCRATCH = "scratch"
     """double: working storage as large as the buffer."""
 

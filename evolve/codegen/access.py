@@ -1,0 +1,133 @@
+"""Names, values and element accesses of one kernel as text.
+
+Everything that is computed in 32 bits passes through `require`, so that the launch guard covers it.
+"""
+
+from __future__ import annotations
+
+from evolve.codegen.ctext import ExprText
+from evolve.codegen.errors import CodegenError
+from evolve.codegen.names import Names
+from evolve.codegen.place import Place
+from evolve.codegen.sizes import Magnitudes
+from evolve.ir.affine import Ranges, simplify
+from evolve.ir.expr import Const, Expr, Load, add, index, mul
+from evolve.ir.kernel import Kernel
+from evolve.ir.layout import LayoutError, register_layouts, slot_of
+from evolve.ir.printer import print_expr
+from evolve.ir.scope import ranges_at
+from evolve.ir.stmt import Buffer, For
+from evolve.ir.types import DType, Space
+from evolve.ir.visit import children, local_buffers, substitute
+
+
+class Accesses:
+    """What a kernel's expressions look like at a place. Raises CodegenError where there is no text."""
+
+    def __init__(self, kernel: Kernel, names: Names) -> None:
+        self.kernel = kernel
+        self.names = names
+        self.sizes = ranges_at(kernel)
+        ints = [s.name for s in kernel.scalars if s.dtype is DType.I32]
+        self.magnitudes = Magnitudes(self.sizes, ints)
+        self.buffers: dict[str, Buffer] = {b.name: b for b in kernel.buffers} | local_buffers(kernel.body)
+        try:
+            self.layouts = register_layouts(kernel)
+        except LayoutError as e:
+            raise CodegenError(e.message) from e
+
+    def ranges(self, place: Place) -> Ranges:
+        return ranges_at(self.kernel, place.path)
+
+    def extent(self, s: For, place: Place) -> int:
+        e = simplify(s.extent, self.ranges(place))
+        if not isinstance(e, Const):
+            raise CodegenError(f"loop {s.var} ({s.kind.value}) needs a constant extent, has {print_expr(e)}")
+        return int(e.value)
+
+    def text(self, place: Place) -> ExprText:
+        def name(n: str) -> str:
+            if place.lane is not None and n == place.lane[0]:
+                return str(place.lane[1])
+            return self.names.of(n)
+
+        def load(x: Load) -> str:
+            if x in place.wide and place.lane is not None:
+                return f"{place.wide[x]}.{'xyzw'[place.lane[1]]}"
+            return self.access(x.buffer, x.indices, place)
+
+        return ExprText(name, load, self.ranges(place))
+
+    def value(self, e: Expr, place: Place) -> str:
+        """The text of a value; its index parts are simplified and counted for the launch guard."""
+        e = simplify(e, self.ranges(place))
+        self.require_parts(e, place)
+        return self.text(place).text(e)
+
+    def conditions(self, cond: Expr, place: Place) -> tuple[str, ...]:
+        self.require_parts(cond, place)
+        return self.text(place).conditions(cond)
+
+    def require(self, e: Expr, place: Place) -> None:
+        self.magnitudes.require(e, {x.var: x.extent for x in place.loops})
+
+    def require_parts(self, e: Expr, place: Place) -> None:
+        if e.dtype is DType.INDEX:
+            self.require(e, place)
+        elif not isinstance(e, Load):
+            for part in children(e):
+                self.require_parts(part, place)
+
+    def resolve(self, e: Expr, place: Place) -> Expr:
+        """Simplified, with the lane and loops of one iteration put in."""
+        by: dict[str, Expr] = {}
+        for step in place.loops:
+            if step.extent == index(1):
+                by[step.var] = index(0)
+        if place.lane is not None:
+            by[place.lane[0]] = index(place.lane[1])
+        ranges = self.ranges(place)
+        return simplify(substitute(simplify(e, ranges), by), ranges)
+
+    def slots(self, buffer: str, indices: tuple[Expr, ...], place: Place) -> tuple[Expr, ...]:
+        try:
+            return slot_of(self.layouts[buffer], indices, place.loops, self.ranges(place))
+        except LayoutError as e:
+            raise CodegenError(e.message) from e
+
+    def offset(self, b: Buffer, indices: tuple[Expr, ...], place: Place) -> Expr:
+        """The row-major element offset of a global or shared access, simplified, its lane left in."""
+        out: Expr | None = None
+        for i, subscript in enumerate(indices):
+            if out is not None:
+                extent = b.extents[i] if not b.padding else add(b.extents[i], b.padding[i])
+                out = add(mul(out, extent), subscript)
+            else:
+                out = subscript
+        return simplify(index(0) if out is None else out, self.ranges(place))
+
+    def access(self, buffer: str, indices: tuple[Expr, ...], place: Place) -> str:
+        """The element as an lvalue."""
+        b = self.buffers[buffer]
+        name = self.names.of(buffer)
+        text = self.text(place)
+        if b.space is Space.REGISTER:
+            slots = self.slots(buffer, indices, place)
+            parts = [
+                self.resolve(e, place)
+                for e, n in zip(slots, self.layouts[buffer].slots, strict=True)
+                if n != 1
+            ]
+            out = name + "".join(f"[{text.text(e)}]" for e in parts)
+            if buffer in place.per_lane:
+                assert place.lane is not None
+                out += f"[{place.lane[1]}]"
+            return out
+        if b.space is Space.SHARED:
+            parts = [self.resolve(e, place) for e in indices]
+            for e in parts:
+                self.require_parts(e, place)
+            return name + ("".join(f"[{text.text(e)}]" for e in parts) or "[0]")
+        flat = self.resolve(self.offset(b, indices, place), place)
+        self.require(flat, place)
+        return f"{name}[{text.text(flat)}]"

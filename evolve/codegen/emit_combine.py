@@ -1,0 +1,60 @@
+"""COMBINE_* loops: a call of a collective, its scratch, and who writes the result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from evolve.codegen.ctext import literal
+from evolve.codegen.ctree import Node, line
+from evolve.codegen.errors import CodegenError
+from evolve.codegen.place import Place, line_origin
+from evolve.ir.stmt import For, Reduce
+from evolve.ir.types import LoopKind, Space
+
+if TYPE_CHECKING:
+    from evolve.codegen.emit import KernelEmitter
+
+
+def combine(emitter: KernelEmitter, s: For, place: Place) -> list[Node]:
+    """All threads combine their partials; see `collectives`."""
+    step = s.body.stmts[0] if len(s.body.stmts) == 1 else None
+    if not isinstance(step, Reduce):
+        raise CodegenError(f"combine loop {s.var} holds more than one reduction")
+    dtype, width, extent = step.value.dtype, emitter.block[LoopKind.THREAD_X], emitter.extent(s, place)
+    inner = place.below(s)
+    value = emitter.value(step.value, inner)
+    origin = line_origin(step, place)
+    if extent < width and s.kind is LoopKind.COMBINE_BLOCK:
+        value = f"tx < {extent} ? {value} : {literal(step.monoid.identity(dtype), dtype)}"
+    after: list[Node] = []
+    if s.kind is LoopKind.COMBINE_WARP:
+        if extent != width:
+            raise CodegenError(
+                f"warp reduction {s.var} combines {extent} partials in a block {width} wide along x"
+            )
+        call = f"{emitter.collectives.warp(step.monoid, dtype, extent)}({value})"
+    else:
+        function, elements = emitter.collectives.block(step.monoid, dtype, width)
+        rows = emitter.block[LoopKind.THREAD_Y] * emitter.block[LoopKind.THREAD_Z]
+        scratch = emitter.names.fresh(f"{emitter.names.of(step.buffer)}_scratch")
+        dims = f"[{rows}][{elements}]" if rows > 1 else f"[{elements}]"
+        emitter.shared[scratch] = line(f"__shared__ {dtype.c_name} {scratch}{dims};")
+        row = (
+            "ty" if emitter.block[LoopKind.THREAD_Z] == 1 else f"ty + {emitter.block[LoopKind.THREAD_Y]} * tz"
+        )
+        call = f"{function}({value}, {scratch}{f'[{row}]' if rows > 1 else ''})"
+        if any(x.kind.is_sequential or x.kind is LoopKind.PARALLEL for x in place.loops):
+            after = [line(f"__syncthreads();  // {scratch} is written again")]
+    target = emitter.access(step.buffer, step.indices, place)
+    note = [line(f"// {s.note}", origin)] if s.note else []
+    if emitter.buffers[step.buffer].space is Space.REGISTER:
+        text = emitter.accumulate(step.monoid, dtype, target, call)
+        return [*note, line(text, origin), *after]
+    total = emitter.names.fresh("total")
+    kept = [line(emitter.accumulate(step.monoid, dtype, target, total), origin)]
+    return [
+        *note,
+        line(f"const {dtype.c_name} {total} = {call};", origin),
+        *emitter.owned(step, place, kept),
+        *after,
+    ]
