@@ -157,11 +157,17 @@ def request_of(folder: RunFolder, started: RunStarted) -> ProblemRequest:
         entry=started.entry,
         workload_text=folder.blobs.get(started.workload),
         workload_file=str(folder.path / "workload.toml"),
-        device=f"{started.device.kind}:{started.device.profile}"
-        if started.device_request == "auto"
-        else started.device_request,
+        device=_again(started),
         numerics=started.numerics,
     )
+
+
+def _again(started: RunStarted) -> str:
+    """The device of a run as `--device` spells it; what `auto` chose then is chosen now."""
+    device = started.device
+    if started.device_request != "auto":
+        return started.device_request
+    return f"sim:{device.profile}" if device.kind == "sim" else device.kind
 
 
 def info_of(started: RunStarted) -> ProblemInfo:

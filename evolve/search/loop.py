@@ -126,10 +126,13 @@ class Search:
 
     def _issue(self) -> bool:
         """Makes the next proposal; False if results must be folded first."""
-        proposed = self._from_queue() or self._from_tunings()
+        proposed = self._from_queue()
+        if proposed is None and self.state.asks >= self.settings.islands:
+            # Not earlier: every island's first ideas are tried before the holes of any are tuned.
+            proposed = self._from_tunings()
         if proposed is None:
             waiting = any(not tuning.done for tuning in self.state.tunings.values())
-            if waiting and self._pending:
+            if waiting and self._pending and self.state.asks >= self.settings.islands:
                 return False  # asking before the tunings have answered would ask with old knowledge
             self._ask()
             return True

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from random import Random
 
 from evolve.agents.base import Agent, Context, Parent, Proposal
 from evolve.events.schema import Asked, Idea, Settings
 from evolve.ir.errors import EvolveError
-from evolve.population.archive import select
+from evolve.population.archive import Elite, select
 from evolve.population.rng import stream
 from evolve.search.problem import ProblemInfo
 from evolve.search.state import SearchState
@@ -16,15 +17,19 @@ from evolve.search.variation import cross, mutate
 
 MAX_PROGRAM_BYTES = 64 * 1024
 MAX_NOTE_CHARS = 4000
-_AGENT_SHARE, _MUTATE_SHARE = 0.4, 0.4
+_AGENT_SHARE = 0.4
+_MUTATE_SHARE = 0.7
+"""Of what does not come from the agent; the rest is crossover."""
+
 _CHILDREN = 2
 
 
 def ask(state: SearchState, agent: Agent, info: ProblemInfo, moves: Callable[[str], Sequence[str]]) -> Asked:
     """Asks for programs. A pure function of the state, given an agent that is one.
 
-    Each island's first asks go to the agent; later ones draw among agent, mutation and crossover.
-    With `best-of-n`, the control arm, all go to the agent.
+    Each island's first ask goes to the agent; later ones draw among agent, mutation and crossover,
+    and where the agent has nothing to add, the others step in. With `best-of-n`, the control arm, all
+    go to the agent.
     """
     settings = state.settings
     assert settings is not None
@@ -32,19 +37,25 @@ def ask(state: SearchState, agent: Agent, info: ProblemInfo, moves: Callable[[st
     island = (number - 1) % settings.islands
     rng = stream(settings.seed, "ask", number)
     parents = select(state.archive, island, _CHILDREN + 1, stream(settings.seed, "select", number))
-    way = rng.random()
     by_agent = settings.search == "best-of-n" or not parents or number <= settings.islands
-    by_agent = by_agent or way < _AGENT_SHARE
+    by_agent = by_agent or rng.random() < _AGENT_SHARE
     proposals: Sequence[Proposal] = ()
     if by_agent:
         proposals = agent.propose(_context(state, settings, info, moves, [e.proposal for e in parents]))
-    elif way < _AGENT_SHARE + _MUTATE_SHARE or len(parents) < 2:
-        proposals = [mutate(parent, moves, rng) for parent in parents[:_CHILDREN]]
-    else:
-        proposals = [cross(left, right, rng) for left, right in pairwise(parents)]
+    if not proposals and settings.search == "evolve":
+        proposals = _children(parents, moves, rng)
     known = state.results.keys() | {0}
     ideas = tuple(_idea(proposal, known) for proposal in proposals)
     return Asked(ask=number, island=island, by_agent=by_agent, ideas=ideas)
+
+
+def _children(
+    parents: Sequence[Elite], moves: Callable[[str], Sequence[str]], rng: Random
+) -> Sequence[Proposal]:
+    """Two mutants, or two crosses of three parents."""
+    if len(parents) < 2 or rng.random() < _MUTATE_SHARE:
+        return [mutate(parent, moves, rng) for parent in parents[:_CHILDREN]]
+    return [cross(left, right, rng) for left, right in pairwise(parents)]
 
 
 def _context(

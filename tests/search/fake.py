@@ -60,7 +60,7 @@ class FakeProblem:
     def canonical(self, program: FakeProgram) -> str:
         return repr(program.settings)
 
-    def compile(self, program: FakeProgram) -> Compiled:
+    def compile(self, program: FakeProgram, *, blame: bool = False) -> Compiled:
         tile = dict(program.settings).get("tile")
         if tile == 7:
             race = {"code": "E-RACE", "message": "a race", "line": 1, "repair": "tile 8"}

@@ -78,7 +78,7 @@ def test_stops_when_stale(tmp_path: Path) -> None:
 
 
 def test_each_filling_of_holes_counts_one_and_the_budget_is_not_overspent(tmp_path: Path) -> None:
-    view = search(tmp_path, Fixed(["set(tile, ?[1, 2, 4, 8, 16])\nset(width, ?[1, 2, 4])\n"]), budget=6)
+    view = search(tmp_path, Fixed(["set(tile, ?[1, 2, 4, 8, 16])\nset(width, ?[1, 2, 4])\n"], []), budget=6)
     assert (view.ended, view.state.scored, view.state.funnel["proposed"]) == ("budget", 6, 6)
 
 
