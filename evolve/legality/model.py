@@ -21,8 +21,8 @@ accesses of one cell, one of them a write, are by the same thread or separated b
 thread, text order is program order. A barrier is a statement of the text passed by all threads of
 the block, so before and after it is text order too. Hence text order (all threads in lock step)
 extends happens-before, and the last writer in it is the value every execution reads. Races are
-therefore checked first. In a lifted kernel PARALLEL loops are left out of time in the same way,
-after they were shown independent.
+therefore checked first. PARALLEL loops of a lifted kernel are taken in order too: once they are shown
+independent (`source_race`), their order is one of many that all mean the same.
 """
 
 from __future__ import annotations
@@ -197,8 +197,6 @@ class Model:
                     self._statement(s, Site(s, path, sides), (*clock.prefix, clock.next()))
 
     def _is_timed(self, loop: For) -> bool:
-        if loop.kind is LoopKind.PARALLEL:
-            return not self.source
         return not (loop.kind.is_grid or loop.kind.is_thread)
 
     def _barrier(self, site: Site, time: Moment) -> None:
