@@ -215,9 +215,6 @@ def reorder(call: Call) -> Result:
     loops = call.loops("loops")
     if len(loops) < 2:
         raise RefusedError("E-REORDER-ONE", "reorder needs at least two loops")
-    before = [x.var for x in chain_from(outermost_of(call.kernel, loops), frozenset(loops)).loops]
-    if [x for x in before if x in loops] == list(loops):
-        raise RefusedError("E-NO-CHANGE", f"the loops are already in the order {', '.join(loops)}")
     return reorder_loops(call.kernel, loops), call.names
 
 

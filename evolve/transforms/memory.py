@@ -41,6 +41,13 @@ def stage(call: Call) -> Result:
             f"{at.var} is inside thread loop {thread.var}: shared memory belongs to the whole block",
             repair="stage at a loop around the thread loops, or in registers",
         )
+    grid = next((s.stmt.var for s in walk(at.body) if isinstance(s.stmt, For) and s.stmt.kind.is_grid), None)
+    if grid is not None:
+        raise RefusedError(
+            "E-GRID-NEST",
+            f"a copy at {at.var} would stand beside the grid loop {grid}",
+            repair=f"stage at {grid} or inside it",
+        )
     if source.name in touched(at.body)[1] or source.name in declared_in(at.body):
         raise RefusedError(
             "E-STAGE-WRITTEN",

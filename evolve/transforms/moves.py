@@ -87,7 +87,7 @@ def _candidates(kernel: Kernel, limits: MoveLimits) -> Iterator[tuple[str, ...]]
         assert isinstance(site.stmt, For)
         if site.stmt.kind in FREE:
             yield from _of_loop(site, site.stmt, extents[name], kernel, limits)
-    yield from _of_nests(kernel, loops)
+    yield from _of_nests(kernel, loops, extents)
     yield from _of_buffers(kernel, loops)
 
 
@@ -95,6 +95,11 @@ def _extent(kernel: Kernel, site: Site) -> int | None:
     assert isinstance(site.stmt, For)
     extent = simplify(site.stmt.extent, ranges_at(kernel, site.path))
     return int(extent.value) if isinstance(extent, Const) else None
+
+
+def _cuts(extent: int | None, factor: int) -> bool:
+    """Whether a split into whole, smaller parts; of an unknown extent always."""
+    return extent is None or (factor < extent and extent % factor == 0)
 
 
 def _knowledge(kernel: Kernel) -> Iterator[tuple[str, ...]]:
@@ -115,7 +120,7 @@ def _of_loop(
     site: Site, loop: For, extent: int | None, kernel: Kernel, limits: MoveLimits
 ) -> Iterator[tuple[str, ...]]:
     name = loop.var
-    factors = [f for f in SPLITS if extent is None or (f < extent and extent % f == 0)]
+    factors = [f for f in SPLITS if _cuts(extent, f)]
     if factors:
         yield tuple(f"split({name}, {f})" for f in factors)
     if all(isinstance(p, For) and p.kind.is_grid for p in site.path):
@@ -141,7 +146,9 @@ def _of_loop(
             yield (f"vectorize({name}, {width})",)
 
 
-def _of_nests(kernel: Kernel, loops: Mapping[str, Site]) -> Iterator[tuple[str, ...]]:
+def _of_nests(
+    kernel: Kernel, loops: Mapping[str, Site], extents: Mapping[str, int | None]
+) -> Iterator[tuple[str, ...]]:
     for name, site in loops.items():
         outer = site.stmt
         assert isinstance(outer, For)
@@ -153,7 +160,9 @@ def _of_nests(kernel: Kernel, loops: Mapping[str, Site]) -> Iterator[tuple[str, 
         if not outer.kind.is_grid and inner.kind is not LoopKind.VECTOR:
             yield (f"reorder([{inner.var}, {name}])",)
         if outer.kind in FREE and inner.kind in FREE:
-            yield tuple(f"tile([{name}, {inner.var}], [{n}, {n}])" for n in TILES)
+            sizes = [n for n in TILES if all(_cuts(extents[x], n) for x in (name, inner.var))]
+            if sizes:
+                yield tuple(f"tile([{name}, {inner.var}], [{n}, {n}])" for n in sizes)
             yield (f"distribute([{name}, {inner.var}])",)
     blocks = [kernel.body, *(b for s in walk(kernel.body) for b in _bodies(s.stmt))]
     for block in blocks:
