@@ -1,4 +1,4 @@
-"""warp_reduce, block_reduce: a reduction shared among threads.
+"""warp_reduce, block_reduce, split_reduction: a reduction shared among threads, or cut into partial ones.
 
     for l in 0..T:  m[] max= e(l)
 
@@ -8,6 +8,8 @@ becomes one partial for each thread, and a combine loop that every thread takes 
     for l.init in 0..T (thread.x):  m_part[l.init] = identity
     for l in 0..T (thread.x):       m_part[l] max= e(l)
     for l.all in 0..T (combine):    m[] max= m_part[l.all]
+
+split_reduction makes the same with plain loops, which other statements then bind.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Reduce, Stmt, Store
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import Site, fresh, leaves, local_buffers, rewrite, variables, walk
 from evolve.transforms.call import Call, Result, transform
-from evolve.transforms.edit import declared_in, less, loop_at, replace_loop
+from evolve.transforms.edit import constant_extent, declared_in, less, loop_at, replace_loop
 from evolve.transforms.mapping import FREE, check_axis, check_shared_scope, check_threads, with_kind
 from evolve.transforms.names import taken_names
 from evolve.transforms.window import Reach, Window, window_of
@@ -35,6 +37,19 @@ from evolve.transforms.window import Reach, Window, window_of
 WARP = 32
 
 _Leaf: TypeAlias = Callable[[str, tuple[Expr, ...]], Stmt]
+
+
+@dataclass(frozen=True)
+class _Form:
+    """Kinds of the contributing and the combining loop, and where the partials live."""
+
+    loop: LoopKind
+    combine: LoopKind
+    space: Space
+
+
+_WARP = _Form(LoopKind.THREAD_X, LoopKind.COMBINE_WARP, Space.REGISTER)
+_BLOCK = _Form(LoopKind.THREAD_X, LoopKind.COMBINE_BLOCK, Space.REGISTER)
 
 
 @transform("warp_reduce")
@@ -49,7 +64,7 @@ def warp_reduce(call: Call) -> Result:
                 f"{loop} has {threads} iterations; a warp reduces over 2, 4, 8, 16 or 32",
                 repair=f"split({loop}, 32) and reduce the inner loop" if threads > WARP else None,
             )
-        kernel = _share(kernel, loop, threads, LoopKind.COMBINE_WARP, call.note)
+        kernel = _share(kernel, loop, threads, _WARP, call.note)
     return kernel, call.names
 
 
@@ -72,7 +87,34 @@ def block_reduce(call: Call) -> Result:
                 f"a block reduces once for all its threads, {loop} is inside the thread loop {above.var}",
                 repair=f"warp_reduce({loop})",
             )
-        kernel = _share(kernel, loop, threads, LoopKind.COMBINE_BLOCK, call.note)
+        kernel = _share(kernel, loop, threads, _BLOCK, call.note)
+    return kernel, call.names
+
+
+@transform("split_reduction")
+def split_reduction(call: Call) -> Result:
+    """See dsl_spec/split_reduction.yaml."""
+    kernel, space = call.kernel, Space(call.word("scope"))
+    for name in call.loops("loop"):
+        loop, site = loop_at(kernel, name)
+        if loop.kind not in FREE:
+            raise RefusedError("E-LOOP-KIND", f"loop {name} is already {loop.kind.value}")
+        parts = constant_extent(kernel, name)
+        if parts is None:
+            raise RefusedError(
+                "E-EXTENT",
+                f"{name} has no constant number of partials",
+                repair=f"split({name}, 32) and split the reduction over the inner loop",
+            )
+        thread = next((x for x in site.loops if x.kind.is_thread), None)
+        if space is Space.SHARED and thread is not None:
+            raise RefusedError(
+                "E-SHARED-SCOPE",
+                f"{name} is inside thread loop {thread.var}: shared memory belongs to the whole block",
+                repair="keep the partials in registers, or distribute the thread loop first",
+            )
+        form = _Form(LoopKind.SERIAL, LoopKind.SERIAL, space)
+        kernel = _share(kernel, name, parts, form, call.note)
     return kernel, call.names
 
 
@@ -94,11 +136,11 @@ class _Shared:
     nest: For
 
 
-def _share(kernel: Kernel, name: str, threads: int, combine: LoopKind, note: str) -> Kernel:
+def _share(kernel: Kernel, name: str, threads: int, form: _Form, note: str) -> Kernel:
     loop, site = loop_at(kernel, name)
     for shared in tuple(_reductions(kernel, loop, site)):
-        kernel = _one(kernel, name, threads, shared, combine, note)
-    return with_kind(kernel, name, LoopKind.THREAD_X, note)
+        kernel = _one(kernel, name, threads, shared, form, note)
+    return with_kind(kernel, name, form.loop, note)
 
 
 def _reductions(kernel: Kernel, loop: For, site: Site) -> Iterator[_Shared]:
@@ -147,7 +189,7 @@ def _outermost_contribution(update: Reduce, loop: For, site: Site) -> For:
     return nest
 
 
-def _one(kernel: Kernel, name: str, threads: int, shared: _Shared, combine: LoopKind, note: str) -> Kernel:
+def _one(kernel: Kernel, name: str, threads: int, shared: _Shared, form: _Form, note: str) -> Kernel:
     update, nest = shared.update, shared.nest
     known = {b.name: b for b in kernel.buffers} | local_buffers(kernel.body)
     target = known[update.buffer]
@@ -162,7 +204,7 @@ def _one(kernel: Kernel, name: str, threads: int, shared: _Shared, combine: Loop
         fresh(f"{target.name}_part", taken),
         target.dtype,
         (index(threads), *(index(window.extents[d]) for d in moving)),
-        Space.REGISTER,
+        form.space,
     )
     taken.add(part.name)
     local = tuple(sub(update.indices[d], window.origins[d]) for d in moving)
@@ -195,8 +237,8 @@ def _one(kernel: Kernel, name: str, threads: int, shared: _Shared, combine: Loop
             where[d] = add(window.origins[d], x)
         return Reduce(target.name, tuple(where), update.monoid, Load(part.name, (var(t), *w), target.dtype))
 
-    before = (Alloc(part), cells("init", LoopKind.THREAD_X, True, start))
-    after = cells("all", combine, False, finish)
+    before = (Alloc(part), cells("init", form.loop, True, start))
+    after = cells("all", form.combine, False, finish)
     return replace_loop(
         kernel, nest.var, lambda s: (*before, replace(s, body=rewrite(s.body, to_part)), after)
     )
