@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from evolve.ir.affine import simplify
-from evolve.ir.expr import Const
+from evolve.ir.expr import BinaryOp, Const, Expr, compare
 from evolve.ir.kernel import Kernel
-from evolve.ir.printer import print_expr
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import For
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import variables, walk
-from evolve.legality.model import Model
+from evolve.legality.model import constant_at
 from evolve.legality.proof import Finding, Proof, refuted, unknown
 
 _AXIS_MOST = {LoopKind.THREAD_X: 1024, LoopKind.THREAD_Y: 1024, LoopKind.THREAD_Z: 64}
@@ -28,7 +27,8 @@ def _threads(p: Proof) -> list[Finding]:
     for axis, n in p.target.thread_extent.items():
         threads *= n
         if not 1 <= n <= _AXIS_MOST[axis]:
-            out.append(refuted("E-THREADS", f"{axis.value} has {n} threads, outside 1 to {_AXIS_MOST[axis]}"))
+            message = f"{axis.value} has {n} threads, outside 1 to {_AXIS_MOST[axis]}"
+            out.append(refuted("E-THREADS", message, repair="split the loop and bind the smaller part"))
     declared = p.target.kernel.max_threads
     most = p.limits.threads_per_block
     if declared:
@@ -56,24 +56,25 @@ def _grid(p: Proof) -> list[Finding]:
         if not variables(extent) <= scalars:
             out.append(refuted("E-GRID", f"the extent of grid loop {loop.var} depends on loops around it"))
         most = _GRID_MOST[loop.kind]
-        if isinstance(extent, Const) and int(extent.value) > most:
-            out.append(
-                refuted(
-                    "E-GRID", f"{loop.kind.value} has {extent.value} blocks, more than {most}: {loop.var}"
-                )
-            )
+        n = constant_at(loop.extent, ranges_at(p.target.kernel, site.path))
+        if n is not None and n > most:
+            out.append(refuted("E-GRID", f"{loop.kind.value} has {n} blocks, more than {most}: {loop.var}"))
     return out
 
 
-def grid_assumptions(model: Model) -> tuple[str, ...]:
-    """Symbolic grid.y and grid.z extents hold only up to the axis limit: facts for the launch guard."""
-    out = []
-    for site in walk(model.kernel.body):
+def grid_facts(kernel: Kernel) -> tuple[Expr, ...]:
+    """What the launch needs of the sizes: grid.y and grid.z extents within the axis limit.
+
+    The proof does not show these where the extent is symbolic: they belong into the variant's guard.
+    """
+    out: list[Expr] = []
+    for site in walk(kernel.body):
         loop = site.stmt
         if isinstance(loop, For) and loop.kind in (LoopKind.GRID_Y, LoopKind.GRID_Z):
-            extent = simplify(loop.extent, ranges_at(model.kernel, site.path))
-            if not isinstance(extent, Const):
-                out.append(f"{print_expr(extent)} <= {_GRID_MOST[loop.kind]}")
+            ranges = ranges_at(kernel, site.path)
+            fact = simplify(compare(BinaryOp.LE, loop.extent, _GRID_MOST[loop.kind]), ranges)
+            if not isinstance(fact, Const):
+                out.append(fact)
     return tuple(dict.fromkeys(out))
 
 
@@ -107,10 +108,10 @@ def _shared(p: Proof) -> list[Finding]:
         ranges = ranges_at(p.target.kernel, d.site.path)
         cells = 1
         for i, e in enumerate(b.extents):
-            n = simplify(e, ranges)
-            if not isinstance(n, Const):
+            n = constant_at(e, ranges)
+            if n is None:
                 return [unknown("E-SHARED-SIZE", f"shared buffer {b.name} has no constant size")]
-            cells *= int(n.value) + (b.padding[i] if i < len(b.padding) else 0)
+            cells *= n + (b.padding[i] if i < len(b.padding) else 0)
         total += cells * b.dtype.size
     if total <= p.limits.shared_bytes:
         return []

@@ -31,8 +31,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from evolve.ir.affine import simplify
-from evolve.ir.expr import Const, Expr, Load, Select
+from evolve.ir.affine import Ranges, bounds, linear
+from evolve.ir.expr import Expr, Load, Select
 from evolve.ir.kernel import Kernel
 from evolve.ir.layout import LayoutError, RegisterLayout, register_layouts, slot_of
 from evolve.ir.poly import Frame, IslObject, NonAffineError, Sizes, domain
@@ -56,6 +56,12 @@ class ModelError(Exception):
         self.code = code
         self.message = message
         self.refuted = refuted
+
+
+def constant_at(e: Expr, ranges: Ranges) -> int | None:
+    """The value of an INDEX expression when `ranges` settle it."""
+    low, high = bounds(linear(e, ranges), ranges)
+    return low if low is not None and low == high else None
 
 
 @dataclass(frozen=True)
@@ -163,10 +169,10 @@ class Model:
         for site in walk(self.kernel.body):
             loop = site.stmt
             if isinstance(loop, For) and loop.kind.is_thread:
-                n = simplify(loop.extent, ranges_at(self.kernel, site.path))
-                if not isinstance(n, Const):
+                n = constant_at(loop.extent, ranges_at(self.kernel, site.path))
+                if n is None:
                     raise ModelError("E-THREADS", f"thread loop {loop.var} has no constant extent")
-                extents[loop.kind] = max(extents[loop.kind], int(n.value))
+                extents[loop.kind] = max(extents[loop.kind], n)
         return extents
 
     def _collect(

@@ -17,7 +17,7 @@ from evolve.legality.bounds import check_bounds
 from evolve.legality.coverage import check_coverage
 from evolve.legality.equality import check_equality
 from evolve.legality.flow import Flow
-from evolve.legality.limits import alignments, check_limits, grid_assumptions
+from evolve.legality.limits import alignments, check_limits, grid_facts
 from evolve.legality.model import Model, ModelError
 from evolve.legality.proof import Finding, Original, Proof, unknown
 from evolve.legality.races import check_races, check_vector, source_race
@@ -93,7 +93,7 @@ def _prove(source: Kernel, target: Kernel, limits: Limits, skip: Collection[str]
             raise ModelError("E-ASSUME", "no sizes satisfy the assumptions")
         with limited(_MODEL * limits.operations):
             model = Model(target, sizes, prefix="#T")
-        launch = (*alignments(target), *grid_assumptions(model))
+        launch = (*alignments(target), *map(print_expr, grid_facts(target)))
         proof = Proof(original, model, Flow(model, limits.operations), limits)
         findings += proof.claims()
     except (ModelError, NonAffineError, IslLimitError) as e:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from evolve.ir.affine import simplify
-from evolve.ir.expr import Const, Load
+from evolve.ir.expr import Load
 from evolve.ir.printer import print_expr
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Barrier, Block, For, Reduce
 from evolve.ir.types import LoopKind
 from evolve.ir.visit import Site, loads, variables, walk
-from evolve.legality.model import Model
+from evolve.legality.model import Model, constant_at
 from evolve.legality.proof import Finding, Proof, refuted
 
 WARP = 32
@@ -45,10 +45,9 @@ def why_not_uniform(model: Model, site: Site, innermost: LoopKind) -> str | None
         if isinstance(step, For):
             extent = simplify(step.extent, ranges)
             if step.kind.is_thread:
-                n = int(extent.value) if isinstance(extent, Const) else -1
                 if step.kind in matter:
                     tainted.add(step.var)
-                    if n != model.thread_extent[step.kind]:
+                    if constant_at(step.extent, ranges) != model.thread_extent[step.kind]:
                         return f"loop {step.var} runs {print_expr(extent)} of the block's threads"
                 continue
             depends = variables(extent) & tainted
@@ -74,8 +73,7 @@ def _combine(p: Proof, site: Site, loop: For) -> list[Finding]:
     if not isinstance(leaf, Reduce) or leaf.origin is not None:
         return [refuted("E-COMBINE", f"combine loop {loop.var} must hold exactly one reduction of a partial")]
     out: list[Finding] = []
-    n = simplify(loop.extent, ranges_at(model.kernel, site.path))
-    width = int(n.value) if isinstance(n, Const) else -1
+    width = constant_at(loop.extent, ranges_at(model.kernel, site.path)) or -1
     x = model.thread_extent[LoopKind.THREAD_X]
     if not _partial_by_lane(model, leaf, loop, width):
         out.append(
@@ -91,7 +89,7 @@ def _combine(p: Proof, site: Site, loop: For) -> list[Finding]:
             out.append(
                 refuted(
                     "E-COMBINE",
-                    f"loop {loop.var} combines {print_expr(n)} lanes where thread.x has {x}: "
+                    f"loop {loop.var} combines {print_expr(loop.extent)} lanes where thread.x has {x}: "
                     "a warp reduction takes all of thread.x, a power of two up to 32",
                 )
             )
@@ -100,7 +98,10 @@ def _combine(p: Proof, site: Site, loop: For) -> list[Finding]:
     else:
         if not 1 <= width <= x:
             out.append(
-                refuted("E-COMBINE", f"loop {loop.var} combines {print_expr(n)} threads of thread.x's {x}")
+                refuted(
+                    "E-COMBINE",
+                    f"loop {loop.var} combines {print_expr(loop.extent)} threads of thread.x's {x}",
+                )
             )
         reason = why_not_uniform(model, site, LoopKind.THREAD_X)
     if reason:
