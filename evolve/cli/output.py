@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from evolve.ir.errors import EvolveError
+from evolve.report.units import harmless
 
 
 class Output:
@@ -55,6 +56,7 @@ class Output:
         if self.as_json:
             return
         try:
+            text = harmless(text)
             sys.stdout.write(text if text.endswith("\n") or not text else text + "\n")
             sys.stdout.flush()
         except BrokenPipeError:
@@ -68,4 +70,4 @@ class Output:
 def note(text: str) -> None:
     """A message for a person, on standard error; lost if that is closed."""
     with suppress(OSError, ValueError):
-        print(text, file=sys.stderr, flush=True)
+        print(harmless(text), file=sys.stderr, flush=True)

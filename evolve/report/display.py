@@ -11,7 +11,7 @@ from typing import Protocol
 from evolve.events.schema import Body, Champion, Result
 from evolve.report.progress import Progress
 from evolve.report.table import STOPPED, funnel_text
-from evolve.report.units import duration, microseconds
+from evolve.report.units import duration, harmless, microseconds
 from evolve.search.problem import ProblemInfo
 from evolve.search.state import FUNNEL
 
@@ -93,7 +93,7 @@ class PlainDisplay:
             self._say(f"stopped: {STOPPED.get(body.reason, body.reason)}")
 
     def _say(self, line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
+        print(harmless(line), file=sys.stderr, flush=True)
 
     def __enter__(self) -> PlainDisplay:
         return self

@@ -13,7 +13,7 @@ from rich.text import Text
 from evolve.events.schema import Body
 from evolve.report.display import opening
 from evolve.report.progress import Progress
-from evolve.report.units import duration, microseconds
+from evolve.report.units import duration, harmless, microseconds
 from evolve.search.problem import ProblemInfo
 from evolve.search.state import FUNNEL
 
@@ -35,7 +35,7 @@ class LiveDisplay:
     def announce(self, folder: Path, info: ProblemInfo) -> None:
         """Prints the opening above the display."""
         for line in opening(folder, info):
-            self._console.print(Text(line))
+            self._console.print(Text(harmless(line)))
 
     def observe(self, body: Body, recorded: bool) -> None:
         """Takes the event in; the next redraw shows it."""

@@ -14,6 +14,11 @@ def microseconds(value: float | None) -> str:
     return f"{value:.3g} us" if value < 100 else f"{value:.1f} us"
 
 
+def harmless(text: str) -> str:
+    """Text from elsewhere (a program, a model's note, a log) without what could steer a terminal."""
+    return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)
+
+
 def duration(seconds: float) -> str:
     """A wait: 42 s, 3 min 10 s, 2 h 5 min."""
     whole = max(0, round(seconds))

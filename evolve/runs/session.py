@@ -24,6 +24,7 @@ from evolve.events.schema import (
 )
 from evolve.ir.errors import EvolveError
 from evolve.runs.folder import RunFolder, new_folder
+from evolve.runs.summary import fold
 from evolve.runs.version import tool_version
 from evolve.search.journal import Journal
 from evolve.search.loop import Search
@@ -142,6 +143,7 @@ def replay_events(
 
 def opening_of(folder: RunFolder, events: Sequence[Event]) -> tuple[RunStarted, Baseline, Sequence[Event]]:
     """The first two events and the others. Raises EvolveError `damaged-log` if they are not there."""
+    fold(events)
     bodies = [event.body for event in events[:2]]
     if len(bodies) == 2 and isinstance(bodies[0], RunStarted) and isinstance(bodies[1], Baseline):
         return bodies[0], bodies[1], events[2:]

@@ -45,10 +45,18 @@ class RunView:
 
 
 def fold(events: Iterable[Event]) -> RunView:
-    """The view of a run. Raises EvolveError `damaged-log` if its beginning is missing."""
+    """The view of a run.
+
+    Raises EvolveError `damaged-log` if its beginning is missing or an event makes no sense where it
+    stands: lines may be whole and yet come from no search.
+    """
     view = RunView()
     for event in events:
-        view.apply(event)
+        try:
+            view.apply(event)
+        except ValueError as cause:
+            message = f"a {event.body.kind} event makes no sense here: {cause}"
+            raise EvolveError("damaged-log", message, file="events.jsonl", line=event.seq + 1) from cause
     if view.started is None or view.state.baseline is None:
         raise EvolveError("damaged-log", "the run ended before its search began", hint="start it again")
     return view

@@ -91,8 +91,13 @@ class SearchState:
         return self.fitness_of(self.champion)
 
     def apply(self, body: Body) -> None:
-        """Folds one event in. Events come in the order of the log."""
+        """Folds one event in. Events come in the order of the log.
+
+        Raises ValueError on an event that refers to what is not there: no search wrote that log.
+        """
         match body:
+            case RunStarted() if self.settings is not None:
+                raise ValueError("a run starts once")
             case RunStarted():
                 self.settings = body.settings
                 self.archive = Archive.empty(body.settings.islands)
@@ -107,8 +112,10 @@ class SearchState:
             case Result():
                 self._apply_result(body)
             case Compared():
+                self._require(body.challenger, body.incumbent)
                 self.compared += 1
             case Champion():
+                self._require(body.proposal)
                 if body.fitness > _NOTABLE_GAIN * self.best_fitness:
                     self.stale = 0
                 self.champion = body.proposal
@@ -117,7 +124,15 @@ class SearchState:
             case _:
                 pass
 
+    def _require(self, *proposals: int) -> None:
+        unknown = [one for one in proposals if one != 0 and one not in self.results]
+        if unknown:
+            raise ValueError(f"it refers to candidates without a result: {unknown}")
+
     def _apply_ask(self, body: Asked) -> None:
+        if body.ask != self.asks + 1 or not 0 <= body.island < len(self.archive.islands):
+            raise ValueError("it does not follow the ask before")
+        self._require(*(parent for idea in body.ideas for parent in idea.parents))
         self.asks += 1
         self.agent_asks += body.by_agent
         self.barren += not body.ideas
@@ -128,18 +143,27 @@ class SearchState:
             self.queue.append((body.ask, island, idea))
 
     def _apply_proposal(self, body: Proposed) -> None:
+        opens = body.template in (None, body.proposal)
+        if body.proposal != len(self.proposals) + 1 or not 0 <= body.island < len(self.archive.islands):
+            raise ValueError("it does not follow the proposal before")
+        if not (self.queue if opens else body.template in self.tunings):
+            raise ValueError("it comes from no idea")
+        self._require(*body.parents)
         self.funnel["proposed"] += 1
         self.proposals[body.proposal] = body
-        if body.template is None or body.template not in self.tunings:
+        if opens:
             ask, island, idea = self.queue.popleft()
             template = read_template(idea.program)
             if template.choices:
                 tuning = Tuning(body.proposal, ask, island, idea, template)
                 self.tunings[body.proposal] = tuning
-        if body.template is not None and body.filling is not None:
+        if body.template in self.tunings and body.filling is not None:
             self.tunings[body.template].issued[body.filling] = body.proposal
 
     def _apply_result(self, body: Result) -> None:
+        if body.proposal not in self.proposals or body.proposal in self.results:
+            raise ValueError("it is the result of no proposal in work")
+        self._require(*(() if body.same_as is None else (body.same_as,)))
         self.results[body.proposal] = body
         self.funnel[body.status] += 1
         proposed = self.proposals[body.proposal]
