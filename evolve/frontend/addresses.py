@@ -17,7 +17,7 @@ from evolve.frontend.refuse import RefusalError
 from evolve.ir.expr import Binary, BinaryOp, Expr, Load, Select, Var
 from evolve.ir.stmt import Alloc, Block, For, If, Reduce, Stmt, Store
 from evolve.ir.types import DType
-from evolve.ir.visit import children, rebuild
+from evolve.ir.visit import children, rebuild, variables
 
 _SMALLEST_CONSTANT_STRIDE = 8
 _MAX_STRIDES = 5
@@ -143,8 +143,6 @@ def _try(found: list[Access], strides: tuple[Poly, ...]) -> Shape | None:
         if top is None:
             return None
         outer = _larger(outer, top + ONE, a.known)
-        if outer is None:
-            return None
     assert outer is not None
     return Shape(strides, (_whole(outer), *inner))
 
@@ -205,21 +203,28 @@ def _at_ends(p: Poly, known: Known) -> Poly | None:
         else:
             return None
     p = simplify(p, known)
-    for a in sorted(p.atoms(), key=str):
-        if isinstance(a, Binary):
-            parts = p.coefficient(a)
-            if parts is None:
-                return None
-            if a.op is BinaryOp.MIN and nonnegative(parts[0], known, 0):
-                x, y = polynomial(a.lhs), polynomial(a.rhs)
-                bounds = [b for b in (_at_ends(x, known), _at_ends(y, known)) if b is not None]
-                if not bounds:
-                    return None
-                return _at_ends(parts[1] + parts[0] * bounds[-1], known)
-            if a.op is BinaryOp.MOD and nonnegative(parts[0], known, 0):
-                return _at_ends(parts[1] + parts[0] * (polynomial(a.rhs) - ONE), known)
     loops = {n for n, _ in known.loops}
+    for a in sorted(p.atoms(), key=str):
+        if isinstance(a, Binary) and loops & variables(a):
+            return _opaque_at_end(p, a, known)
     return None if p.names() & loops else p
+
+
+def _opaque_at_end(p: Poly, a: Binary, known: Known) -> Poly | None:
+    """An upper bound of p, which grows with the opaque term `a`."""
+    parts = p.coefficient(a)
+    if parts is None or not nonnegative(parts[0], known, 0):
+        return None
+    x, y = polynomial(a.lhs), polynomial(a.rhs)
+    if a.op is BinaryOp.MOD:
+        return _at_ends(parts[1] + parts[0] * (y - ONE), known)
+    if a.op in (BinaryOp.MIN, BinaryOp.MAX):
+        tops = [t for t in (_at_ends(x, known), _at_ends(y, known)) if t is not None]
+        if a.op is BinaryOp.MAX and len(tops) == 2:
+            return _at_ends(parts[1] + parts[0] * _larger(tops[0], tops[1], known), known)
+        if a.op is BinaryOp.MIN and tops:
+            return _at_ends(parts[1] + parts[0] * tops[-1], known)
+    return None
 
 
 def upper_bound(p: Poly, known: Known) -> Poly | None:
@@ -227,7 +232,7 @@ def upper_bound(p: Poly, known: Known) -> Poly | None:
     return _largest(p, known)
 
 
-def _larger(a: Poly | None, b: Poly, known: Known) -> Poly | None:
+def _larger(a: Poly | None, b: Poly, known: Known) -> Poly:
     plain = Known(lowest=known.lowest)
     if a is None or nonnegative(b - a, plain):
         return b

@@ -133,8 +133,8 @@ def evaluate(cursor: Any) -> int | float | None:
         lib.clang_EvalResult_dispose(result)
 
 
-def parse(path: str | Path) -> Parsed:
-    """Parse a CUDA file.
+def parse(path: str | Path, text: str | None = None) -> Parsed:
+    """Parse a CUDA file, or `text` as though it stood at `path`.
 
     Headers that are not found are replaced by empty ones, one round after the other: clang stops
     at the first missing header and hides every later error.
@@ -144,7 +144,7 @@ def parse(path: str | Path) -> Parsed:
     from clang import cindex
 
     source = Path(path)
-    text = read_source(source)
+    text = read_source(source) if text is None else text
     _library()
     arguments = [
         "-x", "cuda", "-std=c++17", "-nostdinc", "-nocudainc", "-nocudalib", "--cuda-host-only",

@@ -146,12 +146,13 @@ class Branch:
 
 @dataclass(frozen=True)
 class Loop:
-    """`for (init; cond; step) body`, with `init` a declaration or an assignment."""
+    """`for (init; cond; step, also) body`, with `init` a declaration or an assignment."""
 
     init: CStmt
     cond: CExpr
     step: CExpr
     body: tuple[CStmt, ...]
+    also: tuple[CStmt, ...]
     line: int
 
 
@@ -186,3 +187,16 @@ class Function:
     result: CType
     body: tuple[CStmt, ...]
     line: int
+
+
+def jumps(s: CStmt) -> bool:
+    """Whether control may leave the statement by return or continue (loops keep their own continues)."""
+    match s:
+        case Return() | Continue():
+            return True
+        case Branch():
+            return any(jumps(x) for x in (*s.then, *s.orelse))
+        case Group():
+            return any(jumps(x) for x in s.body)
+        case _:
+            return False

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from evolve.frontend.polynomial import ONE, Poly, constant, expression, polynomial, variable
 from evolve.frontend.prove import Known, facts_of, negate, nonnegative, simplify, variable_atom
 from evolve.frontend.refuse import RefusalError
-from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Select, Var
+from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Select, Var, compare
 from evolve.ir.stmt import Alloc, Block, For, If, Reduce, Stmt, Store
 from evolve.ir.types import DType
 from evolve.ir.visit import children, loads, map_stmt_exprs, rebuild, subexpressions, variables, walk
@@ -54,7 +54,10 @@ def domain_of(
     ):
         raise RefusalError(line, "kernel", "it writes no memory")
     facts = [_Condition(c, facts_of(c)) for c in conds]
+    facts += [_Condition(c, facts_of(c), implied=True) for c in _implied(inner, registers)]
     used = _used_axes([*inner, *(If(c, Block(())) for c in conds)])
+    for name in sorted(used - set(_AXIS_NAMES)):
+        raise RefusalError(line, name[1:], "it is used other than in blockIdx * blockDim + threadIdx")
     known = Known(lowest=lowest)
     domain = Domain([], {}, inner, known)
     for name in _AXIS_NAMES:
@@ -65,7 +68,7 @@ def domain_of(
     for loop in domain.loops:
         known = known.inside(loop.name, loop.extent)
     domain.known = known
-    rest = [c.expr for c in facts if not c.spent]
+    rest = [c.expr for c in facts if not c.spent and not c.implied]
     left = _substitute_all(domain.body, domain.substitution)
     for cond in reversed([substitute(c, domain.substitution) for c in rest]):
         left = [If(cond, Block(tuple(left)))]
@@ -78,6 +81,7 @@ class _Condition:
     expr: Expr
     facts: tuple[Poly, ...]
     spent: bool = False
+    implied: bool = False
 
 
 def _peel(body: list[Stmt], registers: frozenset[str]) -> tuple[list[Expr], list[Stmt]]:
@@ -100,6 +104,28 @@ def _peel(body: list[Stmt], registers: frozenset[str]) -> tuple[list[Expr], list
             return conds, body
         conds += _conjuncts(cond)
         body = [*body[: at[0]], *then.stmts, *body[at[0] + 1 :]]
+
+
+def _implied(body: list[Stmt], registers: frozenset[str]) -> list[Expr]:
+    """What a thread that touches memory must satisfy when all it does is loops around a guard.
+
+    `for k in 0..4: if 4*i + k < n` does something only where `4*i < n`.
+    """
+    active = [s for s in body if not _private(s, registers)]
+    if len(active) != 1 or not isinstance(active[0], For):
+        return []
+    loop = active[0]
+    conds, inner = _peel(list(loop.body.stmts), registers)
+    out: list[Expr] = []
+    for cond in conds + _implied(inner, registers):
+        for fact in facts_of(cond):
+            parts = fact.coefficient(variable_atom(loop.var))
+            slope = parts[0].constant if parts is not None else None
+            if parts is None or slope is None:
+                continue
+            best = parts[1] if slope <= 0 else parts[1] + parts[0] * (polynomial(loop.extent) - ONE)
+            out.append(compare(BinaryOp.GE, expression(best), 0))
+    return out
 
 
 def _private(s: Stmt, registers: frozenset[str]) -> bool:

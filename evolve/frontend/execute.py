@@ -77,6 +77,7 @@ class Thread:
     obligations  what makes the integer arithmetic exact
     names        integer variables with their values, for naming loops
     threads      block sizes that the source fixes
+    notes        what the user should know that was assumed
     """
 
     body: list[Stmt] = field(default_factory=list)
@@ -86,6 +87,7 @@ class Thread:
     obligations: list[Obligation] = field(default_factory=list)
     names: list[tuple[str, Poly]] = field(default_factory=list)
     threads: Threads = field(default_factory=Threads)
+    notes: set[str] = field(default_factory=set)
 
 
 class _NeedsRegisterError(Exception):
@@ -152,10 +154,10 @@ class _Executor(Evaluator):
     def _block(self, stmts: tuple[ctree.CStmt, ...]) -> None:
         """Run statements in order; what follows a branch that may jump goes into its other side."""
         for at, s in enumerate(stmts):
-            if isinstance(s, ctree.Group) and any(_jumps(x) for x in s.body):
+            if isinstance(s, ctree.Group) and any(ctree.jumps(x) for x in s.body):
                 self._block((*s.body, *stmts[at + 1 :]))
                 return
-            if isinstance(s, ctree.Branch) and _jumps(s):
+            if isinstance(s, ctree.Branch) and ctree.jumps(s):
                 rest = stmts[at + 1 :]
                 then = s.then if _ends(s.then) else (*s.then, *rest)
                 orelse = s.orelse if _ends(s.orelse) else (*s.orelse, *rest)
@@ -201,7 +203,10 @@ class _Executor(Evaluator):
             case ctree.Branch():
                 self._branch(s)
             case ctree.Loop():
-                self._loop(s)
+                if s.also and any(ctree.jumps(x) for x in s.body):
+                    raise RefusalError(s.line, "for loop", "it has several steps and a continue")
+                whole = ctree.Loop(s.init, s.cond, s.step, (*s.body, *s.also), (), s.line)
+                self._loop(whole)
             case _:
                 raise RefusalError(s.line, "statement", "it is not supported here")
 
@@ -316,6 +321,8 @@ class _Executor(Evaluator):
     def _leaf(self, place: Load, value: Data, duties: frozenset[Duty], line: int) -> None:
         """A store, or reductions where a loop accumulates into a place that does not move with it."""
         parts = updates(place, value.expr) if self._accumulates(place) else None
+        if parts is not None and isinstance(value.expr, Select):
+            self._thread.notes.add(f"line {line}: the maximum or minimum is that of numbers, not of NaNs")
         span = self._span(line)
         if parts is None:
             self._emit(Store(place.buffer, place.indices, value.expr, span=span), duties)
@@ -352,7 +359,7 @@ class _Executor(Evaluator):
         opaque = bool(loads(cond.expr))
         if opaque and any(isinstance(x, ctree.Loop) for x in (*s.then, *s.orelse)):
             raise RefusalError(s.line, "if", "its condition reads memory and it contains a loop")
-        if opaque and not self._in_function and any(_jumps(x) for x in (*s.then, *s.orelse)):
+        if opaque and not self._in_function and any(ctree.jumps(x) for x in (*s.then, *s.orelse)):
             raise RefusalError(s.line, "return", "its condition reads memory")
         self._oblige(cond.duties)
         before = dict(self._env)
@@ -544,19 +551,6 @@ def _advance(start: Value, step: Poly, count: Poly) -> Value:
 
 def _trivial(e: Expr) -> bool:
     return isinstance(e, Const | Var) or (isinstance(e, Cast) and isinstance(e.arg, Const | Var))
-
-
-def _jumps(s: ctree.CStmt) -> bool:
-    """Whether control may leave the statement by return or continue (loops keep their own continues)."""
-    match s:
-        case ctree.Return() | ctree.Continue():
-            return True
-        case ctree.Branch():
-            return any(_jumps(x) for x in (*s.then, *s.orelse))
-        case ctree.Group():
-            return any(_jumps(x) for x in s.body)
-        case _:
-            return False
 
 
 def _ends(stmts: tuple[ctree.CStmt, ...]) -> bool:

@@ -8,11 +8,11 @@ from evolve.frontend.domain import Domain
 from evolve.frontend.execute import Thread
 from evolve.frontend.polynomial import expression, variable
 from evolve.frontend.prove import simplify
-from evolve.ir.expr import Cast, Expr, Load, Var
-from evolve.ir.kernel import Kernel, Scalar
+from evolve.ir.expr import Expr, Load, Var
+from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Origin, Reduce, Stmt, Store
 from evolve.ir.types import DType, LoopKind
-from evolve.ir.visit import children, fresh, map_block_exprs, map_expr, walk
+from evolve.ir.visit import fresh, map_block_exprs, map_expr, walk
 
 _UNNAMED = ("ix", "iy", "iz")
 
@@ -120,40 +120,5 @@ def numbered(block: Block) -> Block:
 
 
 def assemble(name: str, thread: Thread, buffers: tuple[Buffer, ...], body: Block) -> Kernel:
-    """The kernel, with its integer scalars told apart: sizes are INDEX, the others are data."""
-    integers = {s.name: s.dtype for s in thread.scalars if not s.dtype.is_float and s.dtype is not DType.BOOL}
-    sizes = _sizes(body, buffers, set(integers))
-
-    def data(e: Expr) -> Expr:
-        if isinstance(e, Cast) and isinstance(e.arg, Var) and e.arg.dtype is DType.INDEX:
-            n = e.arg.name
-            if n in integers and n not in sizes:
-                v = Var(n, integers[n])
-                return v if e.dtype is integers[n] else Cast(v, e.dtype)
-        return e
-
-    body = map_block_exprs(body, lambda e: map_expr(e, data))
-    scalars = tuple(Scalar(s.name, s.dtype, s.name in sizes) for s in thread.scalars)
-    return Kernel(name, tuple(thread.params), buffers, scalars, body)
-
-
-def _sizes(body: Block, buffers: tuple[Buffer, ...], integers: set[str]) -> set[str]:
-    found: set[str] = set()
-
-    def visit(e: Expr) -> None:
-        if isinstance(e, Cast) and isinstance(e.arg, Var):
-            return
-        if isinstance(e, Var) and e.dtype is DType.INDEX and e.name in integers:
-            found.add(e.name)
-        for x in children(e):
-            visit(x)
-
-    def keep(e: Expr) -> Expr:
-        visit(e)
-        return e
-
-    map_block_exprs(body, keep)
-    for b in buffers:
-        for x in b.extents:
-            visit(x)
-    return found
+    """The kernel."""
+    return Kernel(name, tuple(thread.params), buffers, tuple(thread.scalars), body)

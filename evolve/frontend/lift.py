@@ -12,11 +12,11 @@ from evolve.frontend.execute import Thread, execute
 from evolve.frontend.finish import assemble, named, nest, numbered
 from evolve.frontend.locate import Found, choose, comment_block, kernels, launches
 from evolve.frontend.original import Dims, device_text, kept_definitions, launch_dims
-from evolve.frontend.polynomial import expression
+from evolve.frontend.polynomial import canonical, expression
 from evolve.frontend.read import Reader
 from evolve.frontend.refuse import CannotLiftError, RefusalError
+from evolve.frontend.scalars import separate
 from evolve.frontend.settle import settle
-from evolve.ir.affine import simplify as simplify_index
 from evolve.ir.errors import EvolveError
 from evolve.ir.expr import Const, Expr, ceildiv, index
 from evolve.ir.kernel import Kernel, Original
@@ -73,13 +73,13 @@ def list_kernels(path: str | Path) -> tuple[KernelInfo, ...]:
     return tuple(KernelInfo(k.name, k.signature, k.line) for k in kernels(parse(path)))
 
 
-def lift(path: str | Path, entry: str | None = None) -> Lifted:
-    """Lift the kernel named `entry` (or the only one) of a CUDA file.
+def lift(path: str | Path, entry: str | None = None, text: str | None = None) -> Lifted:
+    """Lift the kernel named `entry` (or the only one) of a CUDA file, or of `text` as though it stood there.
 
     Raises EvolveError with code no-file, no-kernel, syntax-error, unknown-entry, several-kernels, and
     CannotLiftError (code cannot-lift) with the line, the construct and the reason.
     """
-    parsed = parse(path)
+    parsed = parse(path, text)
     found = choose(parsed, entry)
     try:
         return _lift(parsed, found)
@@ -95,16 +95,17 @@ def _lift(parsed: Parsed, found: Found) -> Lifted:
         )
     _refuse_errors(parsed, found)
     thread = execute(Reader(file).function(found.cursor), file)
+    sizes = separate(thread)
     body = Block(tuple(thread.body))
     registers = frozenset(local_buffers(body))
-    lowest = tuple((s.name, 1) for s in thread.scalars if not s.dtype.is_float)
+    lowest = tuple((s.name, 1) for s in thread.scalars if s.name in sizes)
     domain = domain_of(thread.body, lowest, registers, found.line)
     no_wrap = settle(thread.obligations, domain.known, domain.substitution, thread.scalars)
     kernel = _kernel(found, thread, domain)
     launch = _launch(parsed, found)
     grid, block = _dims(thread, domain, launch, found)
     original = Original(device_text(parsed, found), found.name, grid, block)
-    notes = _notes(launch, block, no_wrap)
+    notes = (*_notes(launch, block, no_wrap), *sorted(thread.notes))
     return Lifted(kernel, original, launch, parsed.path, comment_block(parsed.text), no_wrap, notes)
 
 
@@ -142,7 +143,7 @@ def _launch(parsed: Parsed, found: Found) -> LaunchInfo | None:
             continue
         dims = launch_dims(parsed, found, site)
         if dims is not None and all(isinstance(x, Const) for x in dims[1]):
-            grid = tuple(simplify_index(x) for x in dims[0])
+            grid = tuple(canonical(x) for x in dims[0])
             return LaunchInfo(site.line, (grid[0], grid[1], grid[2]), dims[1])
     return None
 
@@ -165,7 +166,8 @@ def _dims(thread: Thread, domain: Domain, launch: LaunchInfo | None, found: Foun
     if sizes[0] * sizes[1] * sizes[2] > _MAX_THREADS:
         sizes = [fixed.get(a, 1) for a in range(3)]
     grid = [
-        ceildiv(expression(domain.reach[a]), sizes[a]) if a in domain.reach else index(1) for a in range(3)
+        canonical(ceildiv(expression(domain.reach[a]), sizes[a])) if a in domain.reach else index(1)
+        for a in range(3)
     ]
     block = [index(x) for x in sizes]
     return (grid[0], grid[1], grid[2]), (block[0], block[1], block[2])

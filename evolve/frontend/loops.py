@@ -9,7 +9,7 @@ from evolve.frontend import ctree
 from evolve.frontend.polynomial import ONE, Poly, constant, expression, polynomial
 from evolve.frontend.refuse import RefusalError
 from evolve.frontend.values import AXES, Duty, Int, Value, convert, grid_index, thread
-from evolve.ir.expr import Binary, BinaryOp, Expr, compare
+from evolve.ir.expr import Binary, BinaryOp, Expr, compare, index
 from evolve.ir.types import DType
 
 if TYPE_CHECKING:
@@ -43,35 +43,48 @@ class Head:
 def counted(run: _Executor, s: ctree.Loop) -> Head:
     """Understand a loop's head. Raises RefusalError."""
     name, start = _start(run, s)
-    op, bound = _condition(run, s, name)
+    for k in _names(s.cond) | _names(s.step):
+        if k != name.key and assigned(s.body, k):
+            raise RefusalError(s.line, "for loop", "its body changes the bound or the step")
     step = _step(run, s, name)
     if assigned(s.body, name.key):
         raise RefusalError(s.line, "for loop", f"{name.name} is assigned inside the loop")
     type_ = name.type
     if not isinstance(type_, DType):
         raise RefusalError(s.line, "for loop", "its variable is not an integer")
-    duties = start.duties | bound.duties | step.duties
+    conditions = _conditions(run, s.cond, name, s.line)
+    duties = start.duties | step.duties | {d for _, bound in conditions for d in bound.duties}
     axis = _stride_axis(run, step.poly)
     if axis is not None:
-        return _stride_head(s, name, start, op, bound, step, axis)
-    k = step.poly.constant
+        if len(conditions) != 1:
+            raise RefusalError(s.line, "grid-stride loop", "it has several bounds")
+        op, bound = conditions[0]
+        return _stride_head(s, name, start, op, bound, axis)
+    k = step.poly.constant or 0
     if not k:
         raise RefusalError(s.line, "for loop", "its step is not a constant")
-    first, last = start.poly, bound.poly
-    if op == "!=" and abs(k) == 1:
-        op = "<" if k > 0 else ">"
-        distance = last - first if k > 0 else first - last
-        duties |= {Duty(distance, 0, None, True, s.line, "loop with !=")}
-    if (k > 0) != (op in ("<", "<=")) or op not in ("<", "<=", ">", ">="):
-        raise RefusalError(s.line, "for loop", "its variable does not move towards the bound")
-    distance = last - first if k > 0 else first - last
-    if op in ("<=", ">="):
-        distance = distance + ONE
-    extent = _ceil(distance, abs(k))
     if type_ in (DType.U32, DType.U64) and k < 0:
         raise RefusalError(s.line, "for loop", "an unsigned variable that counts down may wrap around")
-    guard = compare(BinaryOp.LT, expression(first), expression(last))
-    return Head(name.key, name.name, type_, first, constant(k), extent, guard, duties)
+    extent: Poly | None = None
+    for op, bound in conditions:
+        distance = bound.poly - start.poly if k > 0 else start.poly - bound.poly
+        if op == "!=":
+            if abs(k) != 1:
+                raise RefusalError(s.line, "for loop", "with != the step must be 1")
+            duties |= {Duty(distance, 0, None, True, s.line, "loop with !=")}
+        elif (k > 0) != (op in ("<", "<=")):
+            raise RefusalError(s.line, "for loop", "its variable does not move towards the bound")
+        if op in ("<=", ">="):
+            distance = distance + ONE
+        count = _ceil(distance, abs(k))
+        extent = count if extent is None else _least(extent, count)
+    assert extent is not None
+    guard = compare(BinaryOp.LT, index(0), expression(extent))
+    return Head(name.key, name.name, type_, start.poly, constant(k), extent, guard, frozenset(duties))
+
+
+def _least(a: Poly, b: Poly) -> Poly:
+    return polynomial(Binary(BinaryOp.MIN, expression(a), expression(b), DType.INDEX))
 
 
 def _ceil(distance: Poly, k: int) -> Poly:
@@ -99,17 +112,19 @@ def _integer(run: _Executor, e: ctree.CExpr, type_: ctree.CType, line: int) -> I
     return v
 
 
-def _condition(run: _Executor, s: ctree.Loop, name: ctree.Name) -> tuple[str, Int]:
-    c = s.cond
+def _conditions(run: _Executor, c: ctree.CExpr, name: ctree.Name, line: int) -> list[tuple[str, Int]]:
+    """The comparisons of the loop variable with bounds that must all hold."""
     if isinstance(c, ctree.Convert):
         c = c.arg
+    if isinstance(c, ctree.Operation) and c.op == "&&":
+        return [x for part in c.operands for x in _conditions(run, part, name, line)]
     if isinstance(c, ctree.Operation) and c.op in _MIRROR:
         left, right = c.operands
-        if _is(left, name):
-            return c.op, run.integer(right, "loop bound")
-        if _is(right, name):
-            return _MIRROR[c.op], run.integer(left, "loop bound")
-    raise RefusalError(s.line, "for loop", f"its condition must compare {name.name} with a bound")
+        if _is(left, name) and name.key not in _names(right):
+            return [(c.op, run.integer(right, "loop bound"))]
+        if _is(right, name) and name.key not in _names(left):
+            return [(_MIRROR[c.op], run.integer(left, "loop bound"))]
+    raise RefusalError(line, "for loop", f"its condition must compare {name.name} with a bound")
 
 
 def _is(e: ctree.CExpr, name: ctree.Name) -> bool:
@@ -146,19 +161,37 @@ def _stride_axis(run: _Executor, step: Poly) -> int | None:
     return None
 
 
-def _stride_head(
-    s: ctree.Loop, name: ctree.Name, start: Int, op: str, bound: Int, step: Int, axis: int
-) -> Head:
+def _stride_head(s: ctree.Loop, name: ctree.Name, start: Int, op: str, bound: Int, axis: int) -> Head:
     if start.poly != grid_index(axis) or op not in ("<", "<="):
-        raise RefusalError(
-            s.line, "grid-stride loop", f"it must start at the grid-wide index in {AXES[axis]} and go up"
-        )
+        where = f"it must start at the grid-wide index in {AXES[axis]} and go up"
+        raise RefusalError(s.line, "grid-stride loop", where)
     last = bound.poly if op == "<" else bound.poly + ONE
     guard = compare(BinaryOp.LT, expression(start.poly), expression(last))
     # The step's own product is launch geometry: the launch is chosen so that it fits.
     duties = start.duties | bound.duties
     assert isinstance(name.type, DType)
-    return Head(name.key, name.name, name.type, start.poly, step.poly, last, guard, duties, axis)
+    return Head(name.key, name.name, name.type, start.poly, ONE, last, guard, duties, axis)
+
+
+def _names(e: ctree.CExpr) -> set[int]:
+    """Keys of the variables in an expression."""
+    match e:
+        case ctree.Name():
+            return {e.key}
+        case ctree.Operation():
+            return {k for x in e.operands for k in _names(x)}
+        case ctree.Convert():
+            return _names(e.arg)
+        case ctree.Conditional():
+            return _names(e.cond) | _names(e.then) | _names(e.orelse)
+        case ctree.Invoke():
+            return {k for x in e.args for k in _names(x)}
+        case ctree.Element():
+            return _names(e.base) | _names(e.index)
+        case ctree.Assign():
+            return _names(e.target) | _names(e.value)
+        case _:
+            return set()
 
 
 def assigned(stmts: tuple[ctree.CStmt, ...], key: int) -> bool:
@@ -188,6 +221,8 @@ def assignments(stmts: tuple[ctree.CStmt, ...], depth: int) -> list[tuple[ctree.
 
 def induction(run: _Executor, s: ctree.Loop, head: Head) -> list[tuple[int, Value, Poly]]:
     """Integer and pointer variables that each iteration moves by the same amount: (key, start, step)."""
+    if any(ctree.jumps(x) for x in s.body):
+        return []
     changes = assignments(s.body, 0)
     by_key: dict[int, list[tuple[ctree.Assign, int]]] = {}
     for a, depth in changes:

@@ -110,9 +110,11 @@ def _opaque_smallest(p: Poly, a: Binary, known: Known, depth: int) -> bool:
         return at(constant(0)) if up else (at(y - ONE) or (nonnegative(x, known) and at(x)))
     if not nonnegative(x, known):
         return False
-    if up:
-        return at(constant(0))
     quotient, remainder = slope.divide(y)
+    if up:
+        # y * floor(x / y) >= x - (y - 1).
+        whole = not remainder.terms and nonnegative(rest + quotient * (x - y + ONE), known, depth)
+        return whole or at(constant(0))
     if not remainder.terms:
         # slope < 0 and y * floor(x / y) <= x.
         return nonnegative(rest + quotient * x, known, depth)

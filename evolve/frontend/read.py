@@ -216,7 +216,15 @@ class Reader:
         init = self._statement(parts[0])
         if len(init) != 1:
             raise RefusalError(line, "for loop", "only one variable may be declared in it")
-        return Loop(init[0], self.expr(parts[1]), self.expr(parts[2]), self._body(parts[3]), line)
+        steps = self._comma(parts[2])
+        also = tuple(s for c in steps[1:] for s in self._statement(c))
+        return Loop(init[0], self.expr(parts[1]), self.expr(steps[0]), self._body(parts[3]), also, line)
+
+    def _comma(self, c: Any) -> list[Any]:
+        """The operands of comma operators."""
+        if kind(c) == "BINARY_OPERATOR" and binary_operator(c) == ",":
+            return [x for part in children(c) for x in self._comma(part)]
+        return [c]
 
     def expr(self, c: Any) -> CExpr:
         """An expression. Raises RefusalError."""

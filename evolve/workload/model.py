@@ -95,7 +95,7 @@ class Workload:
         return total
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON data: entry, numerics, timed, check, arrays (role, dtype, extents), launch, families, assumed."""
+        """JSON data: all of it, size expressions as text."""
         return {
             "entry": self.entry,
             "numerics": self.numerics,

@@ -104,16 +104,22 @@ def _binary(op: BinaryOp, a: int | float, b: int | float) -> int | float | bool:
         }[op]
     if op in (BinaryOp.FLOORDIV, BinaryOp.MOD, BinaryOp.DIV) and b == 0:
         raise EvolveError("bad-size", "a size expression divides by zero")
-    table = {
-        BinaryOp.ADD: lambda: a + b,
-        BinaryOp.SUB: lambda: a - b,
-        BinaryOp.MUL: lambda: a * b,
-        BinaryOp.DIV: lambda: a / b,
-        BinaryOp.FLOORDIV: lambda: a // b,
-        BinaryOp.MOD: lambda: a % b,
-        BinaryOp.MIN: lambda: min(a, b),
-        BinaryOp.MAX: lambda: max(a, b),
-    }
-    if op not in table:
-        raise EvolveError("bad-size", f"operator {op.value} is not allowed in a size expression")
-    return table[op]()
+    match op:
+        case BinaryOp.ADD:
+            return a + b
+        case BinaryOp.SUB:
+            return a - b
+        case BinaryOp.MUL:
+            return a * b
+        case BinaryOp.DIV:
+            return a / b
+        case BinaryOp.FLOORDIV:
+            return a // b
+        case BinaryOp.MOD:
+            return a % b
+        case BinaryOp.MIN:
+            return min(a, b)
+        case BinaryOp.MAX:
+            return max(a, b)
+        case _:
+            raise EvolveError("bad-size", f"operator {op.value} is not allowed in a size expression")
