@@ -82,6 +82,6 @@ def compile_program(problem: Problem[Any], path: Path) -> Compiled:
         error.file = error.file or str(path)
         raise
     try:
-        return problem.compile(program, blame=True)
+        return problem.explain(program)
     except EvolveError as error:
         return Compiled("REFUTED", ({"code": error.code, "message": error.message, "line": error.line},))

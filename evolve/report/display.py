@@ -46,7 +46,9 @@ def make_display() -> Display:
 def opening(folder: Path, info: ProblemInfo) -> list[str]:
     """The lines that say what is about to be searched, on what assumptions."""
     sizes = ", ".join(
-        f"{name}={value}" for name, value in info.workload.items() if isinstance(value, int | str)
+        f"{name}={value}"
+        for name, value in info.workload.get("sizes", info.workload).items()
+        if isinstance(value, int | str)
     )
     lines = [
         f"kernel {info.entry} on {info.device.name}: times are {info.device.timing}",

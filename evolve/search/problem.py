@@ -137,11 +137,12 @@ class Problem(Protocol[ProgramT]):
         """A text equal for programs that differ only in spelling."""
         ...
 
-    def compile(self, program: ProgramT, *, blame: bool = False) -> Compiled:
-        """Applies and proves the program. An EvolveError counts as a refusal with its code.
+    def compile(self, program: ProgramT) -> Compiled:
+        """Applies and proves the program. An EvolveError counts as a refusal with its code."""
+        ...
 
-        With `blame` a refusal names the statement at fault, however long that takes: for people.
-        """
+    def explain(self, program: ProgramT) -> Compiled:
+        """As `compile`; a refusal names the statement at fault, however long that takes: for people."""
         ...
 
     def score(self, compiled: Compiled) -> Score:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -282,15 +283,20 @@ def test_ctrl_c_stops_cleanly_and_says_how_to_resume(tmp_path: Path, workers: st
 
 
 def test_help_is_instant() -> None:
-    best = float("inf")
+    def cpu_s() -> float:
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
+
+    # Processor time, so that a busy machine does not decide; on an idle one it is the time one waits.
+    times = []
     for _ in range(5):
-        begin = time.perf_counter()
+        before = cpu_s()
         done = subprocess.run(
             [sys.executable, "-m", "evolve", "--help"], capture_output=True, text=True, cwd=ROOT, check=True
         )
-        best = min(best, time.perf_counter() - begin)
+        times.append(cpu_s() - before)
     assert "run" in done.stdout and "resume" in done.stdout
-    assert best < 0.6
+    assert min(times) < 0.3
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -60,7 +60,7 @@ class FakeProblem:
     def canonical(self, program: FakeProgram) -> str:
         return repr(program.settings)
 
-    def compile(self, program: FakeProgram, *, blame: bool = False) -> Compiled:
+    def compile(self, program: FakeProgram) -> Compiled:
         tile = dict(program.settings).get("tile")
         if tile == 7:
             race = {"code": "E-RACE", "message": "a race", "line": 1, "repair": "tile 8"}
@@ -71,6 +71,9 @@ class FakeProblem:
             raise ValueError("a bug of ours")
         module = hashlib.sha256(repr(sorted(program.settings)).encode()).hexdigest()[:16]
         return Compiled("PROVED", module_hash=module, payload=program)
+
+    def explain(self, program: FakeProgram) -> Compiled:
+        return self.compile(program)
 
     def score(self, compiled: Compiled) -> Score:
         program: FakeProgram = compiled.payload
