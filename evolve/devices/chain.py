@@ -88,6 +88,7 @@ class _Walk:
     sass: Sass
     steps: Sequence[_Step]
     trips: Mapping[int, float]
+    blocks: Sequence[float]
     now: float = 0.0
     unit_free: float = 0.0
     stalled: float = 0.0
@@ -96,9 +97,10 @@ class _Walk:
     missed: dict[int, float] = field(default_factory=dict)
 
 
-def chain(sass: Sass, trips: Mapping[int, float], access: AccessModel) -> Chain:
-    """Walks one warp. `trips` as for `Sass.weigh`; `access` gives each memory instruction's cost."""
-    walk = _Walk(sass, [_decode(i, access) for i in sass.instructions], trips)
+def chain(sass: Sass, trips: Mapping[int, float], access: AccessModel, blocks: Sequence[float] = ()) -> Chain:
+    """Walks one warp. `trips` as for `Sass.weigh`; `access` gives each memory instruction's cost; blocks
+    outside of loops whose entry in `blocks` is below one half are left out."""
+    walk = _Walk(sass, [_decode(i, access) for i in sass.instructions], trips, blocks)
     _run(walk, None)
     return Chain(walk.now, walk.stalled)
 
@@ -112,6 +114,8 @@ def _run(walk: _Walk, parent: int | None) -> None:
     for number, loop in sorted(items, key=lambda item: item[0]):
         if loop is not None:
             _repeat(walk, loop)
+            continue
+        if parent is None and walk.blocks and walk.blocks[number] < 0.5:
             continue
         block = walk.sass.blocks[number]
         for step in walk.steps[block.first : block.last + 1]:
@@ -159,8 +163,9 @@ def _issue(walk: _Walk, step: _Step) -> None:
         cost = step.access
         start = max(at, walk.unit_free)
         walk.unit_free = start + cost.wavefronts
-        debt = walk.missed.get(step.group, 0.0) + cost.misses
-        missed = debt >= 1.0 - 1e-9
+        # What is touched for the first time is nowhere near.
+        debt = walk.missed.get(step.group, 1.0) + cost.misses
+        missed = cost.misses > 0 and debt >= 1.0 - 1e-9
         walk.missed[step.group] = debt - 1.0 if missed else debt
         done = start + cost.wavefronts - 1.0 + (cost.miss if missed else cost.hit)
     elif step.barrier:

@@ -3,11 +3,13 @@
 Every unit of the GPU gets the time that the launch keeps it busy: DRAM and L2 by volume, the load-store path
 by wavefronts, the issue slots and arithmetic pipes by instructions, all on the busiest SM. To these comes the
 time that the warps would need if nothing were shared: the chain of one block, as often as blocks follow each
-other on an SM. The units work at the same time but not in perfect overlap: between the largest (full
-overlap) and the sum (none) the estimate takes the root of the sum of squares.
+other on an SM. All work at the same time, but not in perfect overlap. Between the largest (full overlap) and
+the sum (none) lie the norms: many warps keep busy units busy, so those are combined with the fourth power;
+latencies grow with load, so waiting is combined with the work by the second.
 
-Inputs are the machine code with its loops, a trace of sampled blocks and the profile; no figure is fitted to
-a kernel. Analytic models of this kind are off by 15 to 30 % on regular kernels.
+Inputs are the machine code with its loops, a trace of sampled blocks and the profile. The two exponents and
+the price of a partial write were chosen on the kernels of `tests/devices/h200_times.json`, all at once; the
+other figures are documented latencies and rates. Analytic models of this kind are off by 15 to 30 %.
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ from typing import Any
 
 from evolve.devices.cache import Levels, levels
 from evolve.devices.chain import SHARED_CLOCKS, Access, AccessModel, chain
+from evolve.devices.compiled import as_compiled
 from evolve.devices.traffic import SiteTraffic, Traffic
-from evolve.devices.trips import trip_counts
+from evolve.devices.trips import Counts, trip_counts
 from evolve.sol.ceilings import dram_ceiling, fp32_rate, launch_floor
 from evolve.sol.gap import Breakdown
 from evolve.target.limits import Occupancy, occupancy
@@ -42,7 +45,8 @@ BLOCK_CLOCKS = 200.0
 LAUNCH_S = 2e-6
 """Of a kernel that follows other work on the GPU: start, first instructions, drain."""
 
-_OVERLAP = 2.0
+_CROWDED = 4.0
+_WAITING = 2.0
 
 
 @dataclass(frozen=True)
@@ -104,33 +108,30 @@ def estimate(
         raise ValueError(f"a block of {sass.kernel} does not fit an SM of {profile.name}")
     resident = min(held.blocks_per_sm, ceil(blocks / profile.sms))
     volumes = levels(profile, traffic, sass, blocks, resident, shared, footprint)
-    trips = trip_counts(sass, traffic)
-    mix = sass.weigh(trips)
+    counts = trip_counts(sass, traffic)
+    mix = _executed(sass, counts)
+    code = as_compiled(traffic, sass, counts)
 
     even = blocks / profile.sms
     busiest = float(ceil(even))
     clock = profile.boost_hz
-    per_sm = {
-        name: clocks * busiest / clock
-        for name, clocks in _sm_clocks(profile, mix, traffic, volumes, blocks).items()
-    }
-    memory = _access_model(profile, traffic, volumes)
-    alone = chain(sass, trips, memory)
+    per_sm = {name: clocks * busiest / clock for name, clocks in _sm_clocks(profile, mix, code).items()}
+    alone = chain(sass, counts.loops, _access_model(profile, code, volumes), counts.blocks)
     life = (alone.clocks + BLOCK_CLOCKS) / clock
     waves = blocks / (profile.sms * held.blocks_per_sm)
+    slices = volumes.l2_bytes / (L2_SHARE * L2_PORT_BYTES * profile.sms * clock)
+    port = volumes.port_bytes / blocks / (L2_PORT_BYTES * clock)
     terms = {
         "dram": _dram_s(profile, volumes),
-        "l2": volumes.l2_bytes / (L2_SHARE * L2_PORT_BYTES * profile.sms * clock),
+        "l2": max(slices, port * busiest),
         **per_sm,
         "latency": life * ceil(waves),
     }
-    terms["l2"] = max(terms["l2"], volumes.l2_bytes / blocks * busiest / (L2_PORT_BYTES * clock))
     busy = _combine(terms)
     # What equal work on every SM, or an even last wave, would have saved.
-    level = _combine(
-        {n: t * even / busiest if n in per_sm else t for n, t in terms.items()}
-        | {"latency": life * max(1.0, waves)}
-    )
+    evenly = {n: t * even / busiest if n in per_sm else t for n, t in terms.items()}
+    evenly |= {"l2": max(slices, port * even), "latency": life * max(1.0, waves)}
+    level = _combine(evenly)
     floor = launch_floor(profile)
     time = max(floor, busy + LAUNCH_S)
     added = {"idle" if even < 1 else "tail": busy - level, "launch": time - busy}
@@ -141,7 +142,7 @@ def estimate(
         binding=max(shares, key=lambda name: shares[name]),
         terms=terms,
         shares=shares,
-        facts=_facts(held, volumes, traffic, mix, sass, resources)
+        facts=_facts(held, volumes, code, mix, sass, resources)
         | {
             "waves": waves,
             "global_bytes": traffic.total("global").bytes * blocks,
@@ -157,9 +158,16 @@ def _dram_s(profile: Profile, volumes: Levels) -> float:
     return moved / dram_ceiling(profile, volumes.dram_read, volumes.dram_written) if moved else 0.0
 
 
-def _sm_clocks(
-    profile: Profile, mix: Mix, traffic: Traffic, volumes: Levels, blocks: int
-) -> dict[str, float]:
+def _executed(sass: Sass, counts: Counts) -> Mix:
+    """Instructions that a warp executes."""
+    total = Mix()
+    for block, times in zip(sass.blocks, counts.blocks, strict=True):
+        if not block.cold and times > 0:
+            total = total + Mix.of(iter(sass.instructions[block.first : block.last + 1])) * times
+    return total
+
+
+def _sm_clocks(profile: Profile, mix: Mix, traffic: Traffic) -> dict[str, float]:
     """Clocks that one block keeps each unit of its SM busy."""
     limits, rates = profile.limits, profile.rates
     warps = traffic.warps
@@ -183,8 +191,11 @@ def _sm_clocks(
 
 
 def _combine(terms: Mapping[str, float]) -> float:
-    """Root of the sum of squares over what can work at the same time."""
-    return float(sum(t**_OVERLAP for t in _independent(terms).values()) ** (1.0 / _OVERLAP))
+    """The time of units that work at the same time (see the module's text)."""
+    units = _independent(terms)
+    latency = units.pop("latency")
+    busy = sum(t**_CROWDED for t in units.values()) ** (1.0 / _CROWDED)
+    return float((busy**_WAITING + latency**_WAITING) ** (1.0 / _WAITING))
 
 
 def _independent(terms: Mapping[str, float]) -> dict[str, float]:
@@ -202,9 +213,14 @@ def _independent(terms: Mapping[str, float]) -> dict[str, float]:
 
 def _shares(terms: Mapping[str, float], busy: float, added: Mapping[str, float]) -> dict[str, float]:
     units = _independent(terms)
-    squares = {name: t**_OVERLAP for name, t in units.items()}
-    whole = sum(squares.values())
-    out = {name: busy * s / whole if whole else 0.0 for name, s in squares.items()}
+    latency = units.pop("latency")
+    powers = {name: t**_CROWDED for name, t in units.items()}
+    crowd = sum(powers.values())
+    waiting = latency**_WAITING
+    working = crowd ** (_WAITING / _CROWDED)
+    whole = working + waiting
+    out = {n: busy * working / whole * p / crowd if crowd else 0.0 for n, p in powers.items()}
+    out["latency"] = busy * waiting / whole if whole else 0.0
     path = out.pop("lsu")
     both = terms["l1"] + terms["shared"]
     out["l1"] = path * terms["l1"] / both if both else 0.0

@@ -6,7 +6,7 @@ and how many 32-byte sectors or shared-memory wavefronts that takes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ class SiteTraffic:
     sectors     32-byte sectors, summed over requests (global)
     wavefronts  passes through the 32 banks, summed over requests (shared)
     conflict_free   the passes that the same requests need at least
+    lines_seen  128-byte lines, summed over requests, when the trace counted them
     """
 
     space: Literal["global", "shared"]
@@ -37,11 +38,33 @@ class SiteTraffic:
     sectors: float = 0.0
     wavefronts: float = 0.0
     conflict_free: float = 0.0
+    lines_seen: float | None = None
 
     @property
     def bytes(self) -> float:
         """Bytes that its lanes move."""
         return self.lanes * self.width
+
+    @property
+    def partial_sectors(self) -> float:
+        """Sectors that requests fill only in part: the ends of a shifted range, or all of a scattered one."""
+        return min(self.sectors, 2.0 * max(0.0, self.sectors - self.ideal_sectors))
+
+    def scaled(self, requests: float, width: int) -> SiteTraffic:
+        """The same pattern with that many requests of that width."""
+        if self.requests <= 0:
+            return self
+        by = requests / self.requests
+        return replace(
+            self,
+            width=width,
+            requests=requests,
+            lanes=self.lanes * by,
+            sectors=self.sectors * by,
+            wavefronts=self.wavefronts * by,
+            conflict_free=self.conflict_free * by,
+            lines_seen=None if self.space == "shared" else self.lines * by,
+        )
 
     @property
     def ideal_sectors(self) -> float:
@@ -52,11 +75,13 @@ class SiteTraffic:
     def lines(self) -> float:
         """128-byte lines, summed over requests: the tags that L1 looks up.
 
-        The trace counts sectors. Fewer sectors than lanes lie four to a line (stride below a sector); one
+        Where only sectors are known: fewer sectors than lanes lie four to a line (stride below a sector); one
         sector a lane is a column of a matrix, each in its own line.
         """
         if self.requests <= 0:
             return 0.0
+        if self.lines_seen is not None:
+            return self.lines_seen
         scattered = self.sectors >= 0.9 * self.lanes and self.sectors > 1.1 * self.ideal_sectors
         return self.sectors if scattered else max(self.requests, self.sectors * SECTOR / LINE)
 
@@ -96,11 +121,17 @@ class Traffic:
             sectors=sum(s.sectors for s in found),
             wavefronts=sum(s.wavefronts for s in found),
             conflict_free=sum(s.conflict_free for s in found),
+            lines_seen=sum(s.lines for s in found) if space == "global" else None,
         )
 
     def lines(self, *, write: bool | None = None) -> float:
         """L1 tag look-ups of global accesses."""
         return sum(s.lines for s in self.sites if s.space == "global" and write in (None, s.write))
+
+
+def _lines(site: object, blocks: int) -> float | None:
+    counted: float | None = getattr(site, "lines", None)
+    return None if counted is None else counted / blocks
 
 
 def traffic_of(stats: TraceStats, warp: int = 32) -> Traffic:
@@ -117,6 +148,7 @@ def traffic_of(stats: TraceStats, warp: int = 32) -> Traffic:
             sectors=s.sectors / n,
             wavefronts=s.wavefronts / n,
             conflict_free=s.ideal_wavefronts / n,
+            lines_seen=_lines(s, n),
         )
         for s in stats.sites
     )

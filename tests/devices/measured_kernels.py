@@ -130,10 +130,11 @@ extern "C" __global__ void transpose32(const float* __restrict__ x, float* __res
 extern "C" __global__ void __launch_bounds__(256) transpose64(const float* __restrict__ x,
                                                               float* __restrict__ y, int n) {
     __shared__ float tile[64][65];
-    int c = threadIdx.x % 16 * 4, r = threadIdx.x / 16;
+    int c = (int)threadIdx.x % 16 * 4, r = (int)threadIdx.x / 16;
+    int bx = (int)blockIdx.x, by = (int)blockIdx.y;
 #pragma unroll
     for (int k = 0; k < 64; k += 16) {
-        float4 q = *reinterpret_cast<const float4*>(x + (blockIdx.y * 64 + r + k) * n + blockIdx.x * 64 + c);
+        float4 q = *reinterpret_cast<const float4*>(x + (by * 64 + r + k) * n + bx * 64 + c);
         tile[r + k][c] = q.x; tile[r + k][c + 1] = q.y; tile[r + k][c + 2] = q.z; tile[r + k][c + 3] = q.w;
     }
     __syncthreads();
@@ -141,7 +142,7 @@ extern "C" __global__ void __launch_bounds__(256) transpose64(const float* __res
     for (int k = 0; k < 64; k += 16) {
         float4 q;
         q.x = tile[c][r + k]; q.y = tile[c + 1][r + k]; q.z = tile[c + 2][r + k]; q.w = tile[c + 3][r + k];
-        *reinterpret_cast<float4*>(y + (blockIdx.x * 64 + r + k) * n + blockIdx.y * 64 + c) = q;
+        *reinterpret_cast<float4*>(y + (bx * 64 + r + k) * n + by * 64 + c) = q;
     }
 }
 """

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from evolve.devices.compiled import as_compiled
+from evolve.devices.counted import counted_loops
 from evolve.devices.estimate import Estimate, estimate
 from evolve.devices.sim.build import compile_host
 from evolve.devices.sim.tracing import TraceBuffer, sample_blocks, trace
@@ -18,27 +20,37 @@ from evolve.toolchain.cubin import KernelResources, read_cubin
 from evolve.toolchain.lines import LINE_INFO
 from evolve.toolchain.nvrtc import compile_cuda
 from evolve.toolchain.sass import Sass, disassemble
+from tests.devices.heldout_kernels import HELD, Held
 from tests.devices.measured_kernels import CASES, Case
 
 H200 = load_profile("h200-sxm")
+TIMES: dict[str, float] = json.loads(Path(__file__).with_name("h200_times.json").read_text())["seconds"]
 
 
 @cache
-def built(name: str) -> tuple[Case, KernelResources, Sass, Traffic]:
-    case = CASES[name]()
-    compiled = compile_cuda(case.text, "sm_90", [LINE_INFO])
-    assert compiled.cubin is not None, compiled.log
+def codes() -> dict[str, tuple[KernelResources, Sass]]:
+    """All kernels compiled, and disassembled in one go."""
+    texts = {n: (make().text, make().launch.kernel) for n, make in (*CASES.items(), *HELD.items())}
+    cubins = {}
+    for name, (text, _) in texts.items():
+        compiled = compile_cuda(text, "sm_90", [LINE_INFO])
+        assert compiled.cubin is not None, compiled.log
+        cubins[name] = compiled.cubin
+    listings = disassemble(list(cubins.values()))
+    return {
+        name: (read_cubin(image).kernels[texts[name][1]], listing[texts[name][1]])
+        for (name, image), listing in zip(cubins.items(), listings, strict=True)
+    }
+
+
+@cache
+def built(name: str) -> tuple[Case | Held, KernelResources, Sass, Traffic]:
+    case = CASES[name]() if name in CASES else HELD[name]()
     program = compile_host(case.text, [case.launch.kernel])
     buffers = {n: TraceBuffer("float32", count) for n, count in case.elements.items()}
     sampled = [sample_blocks(case.launch.grid, case.sampled)]
     stats = trace(program, [case.launch], buffers, sampled, time_limit_s=120)[0]
-    kernel = case.launch.kernel
-    return (
-        case,
-        read_cubin(compiled.cubin).kernels[kernel],
-        disassemble([compiled.cubin])[0][kernel],
-        traffic_of(stats),
-    )
+    return case, *codes()[name], traffic_of(stats)
 
 
 @cache
@@ -54,6 +66,28 @@ def test_each_is_within_a_quarter_of_the_measured_time(name: str) -> None:
     case = CASES[name]()
     time = estimated(name).time_s
     assert 0.75 * case.low <= time <= 1.25 * case.high, f"{time / case.low - 1:+.1%}"
+
+
+# Where the model is known to be further off, and why.
+FURTHER_OFF = {
+    "column_sum_naive": 0.30,  # latency under load, when a quarter of the SMs reads alone
+    "matmul_naive": 0.35,  # the trace counts sectors, not the lines of a broadcast
+}
+
+
+@pytest.mark.parametrize("name", list(HELD))
+def test_other_kernels_are_close_too(name: str) -> None:
+    off = estimated(name).time_s / TIMES[name] - 1
+    assert abs(off) <= FURTHER_OFF.get(name, 0.2), f"{off:+.1%}"
+
+
+def test_estimates_rank_as_measured() -> None:
+    names = list(HELD)
+    measured = sorted(names, key=lambda n: TIMES[n])
+    ranked = sorted(names, key=lambda n: estimated(n).time_s)
+    n = len(names)
+    spread = sum((measured.index(x) - ranked.index(x)) ** 2 for x in names)
+    assert 1 - 6 * spread / (n * (n * n - 1)) > 0.95  # Spearman
 
 
 def test_the_order_is_the_measured_one() -> None:
@@ -76,22 +110,45 @@ def test_what_binds_is_what_is_known_to_bind() -> None:
     assert estimated("copy4").binding == "latency"
     assert estimated("sgemm").binding in ("issue", "fp32")
     naive = estimated("naive_softmax")
-    assert naive.binding == "idle"  # 32 blocks for 132 SMs
+    assert naive.binding in ("idle", "l1")  # 32 blocks for 132 SMs, each access 32 lines
+    assert naive.shares["idle"] > 0.3 * naive.time_s
     assert naive.facts["coalescing"] == pytest.approx(1 / 8)
     assert naive.terms["l1"] > naive.terms["dram"]
 
 
 def test_loops_run_as_often_as_the_trace_says() -> None:
-    case, _, sass, traffic = built("sgemm")
-    assert case.name == "sgemm"
+    _, _, sass, traffic = built("sgemm")
     (main,) = [i for i, x in enumerate(sass.loops) if x.mix["fp32_fma"] > 100]
     # 4096 / 16, less the iterations that the compiler peeled.
-    assert trip_counts(sass, traffic)[main] == pytest.approx(256, abs=2)
+    assert trip_counts(sass, traffic).loops[main] == pytest.approx(256, abs=2)
+
+
+def test_loops_between_constants_are_counted_in_the_code() -> None:
+    _, _, sass, traffic = built("matmul_tile64")
+    assert counted_loops(sass) == {1: 8}  # 64 steps, unrolled by 8
+    assert trip_counts(sass, traffic).loops == pytest.approx({0: 32, 1: 8})
+
+
+def test_loads_that_the_compiler_merges_do_not_count_twice() -> None:
+    _, _, sass, traffic = built("matmul_tile64")
+    code = as_compiled(traffic, sass, trip_counts(sass, traffic))
+    # Per step of k a thread needs 4 + 4 values for its 16 products; the host reads some of them again.
+    seen, asked = code.total("shared", write=False), traffic.total("shared", write=False)
+    assert seen.bytes == pytest.approx(8 * 32 * 2048 * 8 * 4, rel=0.01)
+    assert asked.bytes > 2 * seen.bytes
+
+
+def test_a_split_store_asks_four_times() -> None:
+    _, _, sass, traffic = built("transpose_split")
+    code = as_compiled(traffic, sass, trip_counts(sass, traffic))
+    assert code.total("global", write=True).requests == 4 * traffic.total("global", write=True).requests
+    whole, split = estimated("transpose64"), estimated("transpose_split")
+    assert split.terms["l1"] > 2 * whole.terms["l1"] and split.time_s > whole.time_s
 
 
 def test_an_unrolled_loop_wins_over_its_remainder() -> None:
     _, _, sass, traffic = built("naive_softmax")
-    trips = trip_counts(sass, traffic)
+    trips = trip_counts(sass, traffic).loops
     loads = {i: x.mix.count("ldg") * trips[i] for i, x in enumerate(sass.loops)}
     stores = {i: x.mix.count("stg") * trips[i] for i, x in enumerate(sass.loops)}
     assert sum(loads.values()) == pytest.approx(3 * 8192, rel=0.02)
@@ -100,7 +157,7 @@ def test_an_unrolled_loop_wins_over_its_remainder() -> None:
     assert sum(loads[i] for i in biggest) > 0.98 * 3 * 8192
 
 
-def test_a_bank_conflict_costs(tmp_path: Path) -> None:
+def test_a_bank_conflict_costs() -> None:
     padded = CASES["transpose32"]()
     text = padded.text.replace("tile[32][33]", "tile[32][32]")
     assert text != padded.text

@@ -1,0 +1,71 @@
+"""The traffic of the machine code: what the compiler made of the accesses that the host traced.
+
+The host runs each access as the text says. The GPU's compiler keeps values in registers, merges neighbours
+and sometimes splits a wide store; how often it asks is in the machine code, what one request costs in the
+trace. Both are joined line by line.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+
+from evolve.devices.traffic import SiteTraffic, Traffic
+from evolve.devices.trips import Counts, Key, has_lines, key_of, traced_bytes
+from evolve.toolchain.sass import Sass
+
+
+@dataclass
+class _Static:
+    requests: float = 0.0
+    bytes: float = 0.0
+
+
+def as_compiled(traffic: Traffic, sass: Sass, counts: Counts) -> Traffic:
+    """`traffic` with each line's requests as often and as wide as the machine code has them.
+
+    Lines that only one side knows are pooled by memory space and direction. A wide access that was split
+    keeps its sectors a request: each part touches all of them. More accesses than traced (guards, code that
+    does not run) are scaled down to the traced bytes.
+    """
+    lined = has_lines(sass, traffic)
+    static: dict[Key, _Static] = defaultdict(_Static)
+    for number, block in enumerate(sass.blocks):
+        if block.cold or counts.blocks[number] <= 0:
+            continue
+        for instruction in sass.instructions[block.first : block.last + 1]:
+            key = key_of(instruction, lined=lined)
+            if key is not None:
+                static[key].requests += counts.blocks[number]
+                static[key].bytes += counts.blocks[number] * instruction.width / 8
+    traced = traced_bytes(traffic, lined=lined)
+    known = {k for k in static if traced.get(k, 0.0) > 0}
+    pooled: dict[tuple[str, bool], _Static] = defaultdict(_Static)
+    for key, s in static.items():
+        if key not in known:
+            pooled[key[:2]].requests += s.requests
+            pooled[key[:2]].bytes += s.bytes
+    loose: dict[tuple[str, bool], float] = defaultdict(float)
+    for key, moved in traced.items():
+        if key not in known:
+            loose[key[:2]] += moved
+    sites = []
+    for site in traffic.sites:
+        line_key: Key = (site.space, site.write, site.line if lined else None)
+        if line_key in known:
+            sites.append(_joined(site, static[line_key], traced[line_key]))
+        elif pooled[line_key[:2]].requests > 0:
+            sites.append(_joined(site, pooled[line_key[:2]], loose[line_key[:2]]))
+        else:
+            sites.append(site)
+    return replace(traffic, sites=tuple(sites))
+
+
+def _joined(site: SiteTraffic, static: _Static, traced: float) -> SiteTraffic:
+    """The site's part of the static requests of its line, in proportion to the bytes it moved."""
+    if site.requests <= 0 or traced <= 0 or static.bytes <= 0:
+        return site
+    width = static.bytes / static.requests
+    moved = min(1.0, static.bytes / traced)
+    requests = site.requests * site.width * moved / width
+    return site.scaled(requests, max(1, round(width)))
