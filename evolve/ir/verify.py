@@ -87,6 +87,8 @@ def _accesses_fit_buffers(k: Kernel) -> Iterator[str]:
     for b in known.values():
         if b.padding and len(b.padding) != len(b.extents):
             yield f"buffer {b.name} has {len(b.padding)} paddings for {len(b.extents)} dimensions"
+        if any(n < 0 for n in b.padding):
+            yield f"buffer {b.name} has a negative padding: its rows would overlap"
         if (b.space is Space.GLOBAL) != any(b.name == g.name for g in k.buffers):
             yield f"buffer {b.name} is declared in the wrong space"
     for site in walk(k.body):
