@@ -256,8 +256,11 @@ def domain(
     for i, step in enumerate(path):
         if isinstance(step, For):
             v = frame.env[step.var]
-            extent = simplify(step.extent, ranges_at(kernel, path[:i]))
-            out = out.intersect(v.ge_set(frame.constant(0))).intersect(v.lt_set(frame.affine(extent)))
+            try:
+                extent = frame.affine(step.extent)
+            except NonAffineError:
+                extent = frame.affine(simplify(step.extent, ranges_at(kernel, path[:i])))
+            out = out.intersect(v.ge_set(frame.constant(0))).intersect(v.lt_set(extent))
         else:
             holds = frame.condition(step.cond)
             out = out.intersect(holds.complement() if next(sides) else holds)

@@ -14,12 +14,13 @@ from dataclasses import dataclass, replace
 import islpy as isl
 
 from evolve.ir.kernel import Kernel
-from evolve.ir.poly import IslLimitError, NonAffineError, limited, sizes_of
+from evolve.ir.poly import IslLimitError, NonAffineError, limited
 from evolve.ir.stmt import Barrier, Block, For, If, Reduce, Stmt, Store
 from evolve.ir.types import LoopKind
-from evolve.ir.visit import Site, rewrite
+from evolve.ir.visit import Site
+from evolve.legality.analysis import Analysis, analysis_of, facts_of, strip
+from evolve.legality.conflicts import Race
 from evolve.legality.model import Model, ModelError
-from evolve.legality.races import Ordering, Race, survivors, unordered
 from evolve.legality.uniform import why_not_uniform
 from evolve.legality.verdict import Limits
 
@@ -44,19 +45,19 @@ def place(kernel: Kernel, limits: Limits | None = None) -> Kernel:
     When no barrier can help (races between blocks, no uniform place) or the analysis gives up, the
     result lacks what it lacks, and the prover refuses it.
     """
-    bare = replace(kernel, body=strip(kernel.body))
     operations = (limits or Limits()).operations
-    current = bare
+    current = replace(kernel, body=strip(kernel.body))
     try:
-        needed = Needed.of(bare, operations)
-        hopeless: set[tuple[str, str]] = set()
+        analysis = analysis_of(current, facts_of(kernel), operations)
+        hopeless: frozenset[tuple[str, str]] = frozenset()
         for _ in range(_MOST):
-            left = needed.first_left(current, hopeless)
-            if left is None:
-                return _minimal(current, needed, hopeless)
-            gap = _gap(current, left.model, left.race, operations)
+            model = analysis.model(current)
+            race = analysis.first_left(model, within=True, skip=hopeless)
+            if race is None:
+                return _minimal(current, analysis, hopeless)
+            gap = _gap(current, model, race, operations)
             if gap is None:
-                hopeless.add((left.race.first.name, left.race.second.name))
+                hopeless |= {(race.first.name, race.second.name)}
             else:
                 current = replace(current, body=_insert(current.body, gap.path, gap.position))
     except (ModelError, NonAffineError, IslLimitError):
@@ -64,53 +65,10 @@ def place(kernel: Kernel, limits: Limits | None = None) -> Kernel:
     return current
 
 
-def strip(body: Block) -> Block:
-    """Without barriers."""
-    return rewrite(body, lambda s: () if isinstance(s, Barrier) else None)
-
-
-@dataclass(frozen=True)
-class Left:
-    """A race that the barriers of `model` leave."""
-
-    model: Model
-    race: Race
-
-
-@dataclass(frozen=True)
-class Needed:
-    """The pairs that barriers must separate, found once: barriers do not change who touches what."""
-
-    races: tuple[Race, ...]
-    operations: int
-
-    @staticmethod
-    def of(bare: Kernel, operations: int) -> Needed:
-        with limited(operations):
-            model = Model(bare, sizes_of(bare, bare.assumptions), prefix="#T")
-        return Needed(tuple(r for r in unordered(model, operations) if r.within), operations)
-
-    def first_left(self, kernel: Kernel, hopeless: set[tuple[str, str]] | None = None) -> Left | None:
-        """The first pair that the kernel's barriers do not separate."""
-        if not self.races:
-            return None
-        model = Model(kernel, sizes_of(kernel, kernel.assumptions), prefix="#T")
-        ordering = Ordering(model)
-        for race in self.races:
-            if hopeless and (race.first.name, race.second.name) in hopeless:
-                continue
-            here = replace(race, first=model.by_name[race.first.name], second=model.by_name[race.second.name])
-            with limited(self.operations):
-                rest = survivors(here, ordering)
-            if rest is not None:
-                return Left(model, rest)
-        return None
-
-
 def _gap(kernel: Kernel, model: Model, race: Race, operations: int) -> Gap | None:
     """Where a barrier separates a sample of the race; None when no uniform place can."""
     with limited(operations):
-        first, second = _sample(model, race)
+        first, second = _sample(race)
     where = dict(zip((s.name for s in model.statements), _leaf_paths(kernel.body, ()), strict=True))
     early, late = race.first, race.second
     for x, y in zip(early.time, late.time, strict=False):
@@ -125,7 +83,7 @@ def _gap(kernel: Kernel, model: Model, race: Race, operations: int) -> Gap | Non
     return None
 
 
-def _sample(model: Model, race: Race) -> tuple[dict[str, int], dict[str, int]]:
+def _sample(race: Race) -> tuple[dict[str, int], dict[str, int]]:
     point = race.pairs.wrap().sample_point()
     n = race.pairs.dim(isl.dim_type.in_)
     values = [
@@ -269,13 +227,13 @@ def _edit(body: Block, path: Path, change: Change, position: int) -> Block:
     return Block((*body.stmts[:number], new, *body.stmts[number + 1 :]))
 
 
-def _minimal(kernel: Kernel, needed: Needed, hopeless: set[tuple[str, str]]) -> Kernel:
+def _minimal(kernel: Kernel, analysis: Analysis, hopeless: frozenset[tuple[str, str]]) -> Kernel:
     """Without the barriers that others make redundant, deepest tried first."""
     found = _barrier_paths(kernel.body, ())
     if len(found) < 2:
         return kernel
     for path in sorted(found, key=lambda p: (-len(p), p)):
         trial = replace(kernel, body=_remove(kernel.body, path))
-        if needed.first_left(trial, hopeless) is None:
-            return _minimal(trial, needed, hopeless)
+        if analysis.first_left(analysis.model(trial), within=True, skip=hopeless) is None:
+            return _minimal(trial, analysis, hopeless)
     return kernel

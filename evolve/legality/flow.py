@@ -124,8 +124,8 @@ class Flow:
             info = info.set_must_source(must).set_may_source(may).set_schedule_map(schedule)
             flow = info.compute_flow()
             reaching = flow.get_may_dependence().reverse()
-            base = reaching.intersect_range(stores).coalesce()
-            adds = reaching.intersect_range(reduces).coalesce()
+            base = reaching.intersect_range(stores)
+            adds = reaching.intersect_range(reduces)
             unwritten = flow.get_may_no_source()
             initial = _empty()
             if not unwritten.is_empty():

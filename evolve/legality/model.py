@@ -28,7 +28,7 @@ independent (`source_race`), their order is one of many that all mean the same.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from evolve.ir.affine import Ranges, bounds, linear
@@ -128,7 +128,11 @@ class Declared:
 
 
 class Model:
-    """A kernel under `sizes`. Raises ModelError or NonAffineError when it cannot be modelled."""
+    """A kernel under `sizes`. Raises ModelError or NonAffineError when it cannot be modelled.
+
+    `like` is the model of the same kernel with other barriers, under the same sizes: barriers change
+    when statements run, not which instances there are, so these are taken over.
+    """
 
     def __init__(
         self,
@@ -137,6 +141,7 @@ class Model:
         *,
         source: bool = False,
         prefix: str = "#T",
+        like: Model | None = None,
     ) -> None:
         self.kernel = kernel
         self.sizes = sizes
@@ -150,7 +155,9 @@ class Model:
         self.thread_extent = self._thread_extents()
         self.grid_axes = tuple(k for k in GRID_AXES if any(x.kind is k for x in self._loops()))
         self.layouts: dict[str, RegisterLayout] = {}
-        if not source:
+        if like is not None:
+            self.layouts = like.layouts
+        elif not source:
             try:
                 self.layouts = register_layouts(kernel)
             except LayoutError as e:
@@ -158,6 +165,7 @@ class Model:
         self.statements: list[Statement] = []
         self.barriers: list[BarrierPoint] = []
         self._prefix = prefix
+        self._like = like
         self._collect(kernel.body, (), (), _Clock((), [0]))
         self.depth = max([len(s.time) for s in self.statements] + [len(b.time) for b in self.barriers] + [1])
 
@@ -211,6 +219,11 @@ class Model:
         self.barriers.append(BarrierPoint(frame, inst, time, site))
 
     def _statement(self, leaf: Leaf, site: Site, time: Moment) -> None:
+        if self._like is not None:
+            known = self._like.statements[len(self.statements)]
+            assert known.leaf == leaf
+            self.statements.append(replace(known, site=site, time=time))
+            return
         loops = site.loops
         by_kind: dict[LoopKind, str] = {}
         for loop in loops:

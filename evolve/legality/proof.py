@@ -9,6 +9,7 @@ import islpy as isl
 
 from evolve.dsl.diagnostic import Diagnostic
 from evolve.ir.poly import IslObject, context
+from evolve.legality.analysis import Analysis
 from evolve.legality.flow import Flow
 from evolve.legality.model import Model, ModelError, Statement
 from evolve.legality.verdict import Limits
@@ -66,6 +67,7 @@ class Proof:
 
     source: Original
     target: Model
+    analysis: Analysis
     flow: Flow
     limits: Limits
 

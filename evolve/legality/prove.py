@@ -12,7 +12,7 @@ from evolve.ir.expr import Expr
 from evolve.ir.kernel import Kernel
 from evolve.ir.poly import Frame, IslLimitError, NonAffineError, Sizes, fixed_scalars, limited, sizes_of
 from evolve.ir.printer import print_expr
-from evolve.ir.scope import conjuncts
+from evolve.legality.analysis import SET_UP, analysis_of, facts_of
 from evolve.legality.bounds import check_bounds
 from evolve.legality.coverage import check_coverage
 from evolve.legality.equality import check_equality
@@ -37,8 +37,6 @@ CHECKS: dict[str, Callable[[Proof], list[Finding]]] = {
 }
 """In the order they run. Flow means something only after races; it is left out when a check before failed."""
 
-_MODEL = 10
-"""A model, or a check's own set-up, is many small queries: this many times one query's operations."""
 _KEEP_SOURCES = 16
 _KEEP_VERDICTS = 2048
 _state = threading.local()
@@ -76,7 +74,7 @@ def _memo(name: str) -> OrderedDict[object, Verdict]:
 
 
 def _prove(source: Kernel, target: Kernel, limits: Limits, skip: Collection[str]) -> Verdict:
-    facts = _facts(source, target)
+    facts = facts_of(source, target)
     runs: list[CheckRun] = []
     findings: list[Finding] = []
     opaque: tuple[str, ...] = ()
@@ -85,16 +83,16 @@ def _prove(source: Kernel, target: Kernel, limits: Limits, skip: Collection[str]
     start = time.perf_counter()
     try:
         original = _original(source, facts, limits, skip)
+        analysis = analysis_of(target, facts, limits.operations)
+        sizes = analysis.bare.sizes
         with limited(limits.operations):
-            sizes = sizes_of(target, facts)
             _same_parameters(source, target, sizes)
         opaque = sizes.opaque
         if sizes.known.is_empty():
             raise ModelError("E-ASSUME", "no sizes satisfy the assumptions")
-        with limited(_MODEL * limits.operations):
-            model = Model(target, sizes, prefix="#T")
+        model = analysis.model(target)
         launch = (*alignments(target), *map(print_expr, grid_facts(target)))
-        proof = Proof(original, model, Flow(model, limits.operations), limits)
+        proof = Proof(original, model, analysis, Flow(model, limits.operations), limits)
         findings += proof.claims()
     except (ModelError, NonAffineError, IslLimitError) as e:
         findings.append(_from_error(e))
@@ -105,7 +103,7 @@ def _prove(source: Kernel, target: Kernel, limits: Limits, skip: Collection[str]
                 continue
             start = time.perf_counter()
             try:
-                with limited(_MODEL * limits.operations):
+                with limited(SET_UP * limits.operations):
                     findings += check(proof)
             except (ModelError, NonAffineError, IslLimitError) as e:
                 findings.append(_from_error(e))
@@ -141,10 +139,6 @@ def _same_parameters(source: Kernel, target: Kernel, sizes: Sizes) -> None:
         raise ModelError("E-SIGNATURE", "the kernels do not have the same parameters", refuted=False)
 
 
-def _facts(source: Kernel, target: Kernel) -> tuple[Expr, ...]:
-    return tuple(dict.fromkeys(conjuncts((*source.assumptions, *target.assumptions))))
-
-
 def _original(source: Kernel, facts: tuple[Expr, ...], limits: Limits, skip: Collection[str]) -> Original:
     """The source side, from this thread's cache."""
     key = (source, facts, limits.operations, "source-race" in skip)
@@ -163,7 +157,7 @@ def _analyse(
     source: Kernel, facts: tuple[Expr, ...], limits: Limits, skip: Collection[str]
 ) -> Original | ModelError:
     try:
-        with limited(_MODEL * limits.operations):
+        with limited(SET_UP * limits.operations):
             model = Model(source, sizes_of(source, facts), source=True, prefix="#S")
         if "source-race" not in skip:
             race = source_race(model, limits.operations)

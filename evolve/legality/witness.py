@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import islpy as isl
 
-from evolve.ir.poly import IslObject
+from evolve.ir.poly import IslLimitError, IslObject, limited
 from evolve.ir.printer import print_stmt
 from evolve.legality.model import Model, Read, Statement
 
@@ -31,9 +31,9 @@ def sample_pair(model: Model, relation: IslObject, source: Model | None = None) 
         maps = [relation]
     names = _names(model, source)
     for m in maps:
-        if m.is_empty():
-            continue
         point = _smallest(m.wrap())
+        if point is None:
+            continue
         values = _coordinates(point, isl.dim_type.set)
         n = m.dim(isl.dim_type.in_)
         left = _instance(m.get_tuple_name(isl.dim_type.in_), values[:n], names)
@@ -44,19 +44,27 @@ def sample_pair(model: Model, relation: IslObject, source: Model | None = None) 
 
 def sample_instance(model: Model, where: IslObject) -> str:
     """One instance of a non-empty set, at small sizes."""
-    if where.is_empty():
-        return ""
     point = _smallest(where)
+    if point is None:
+        return ""
     values = _coordinates(point, isl.dim_type.set)
     return f"{_instance(where.get_tuple_name(), values, _names(model, None))}{_sizes(model, where, point)}"
 
 
-def _smallest(where: IslObject) -> IslObject:
-    """A point of `where`, with the smallest sizes if those are easily found."""
-    try:
-        return where.intersect_params(where.params().lexmin()).sample_point()
-    except isl.Error:
-        return where.sample_point()
+def _smallest(where: IslObject) -> IslObject | None:
+    """A point of `where`, at the smallest sizes if those are easily found; None when none is.
+
+    That there are points is known before: a sample too hard to find does not change a verdict.
+    """
+    for smallest in (True, False):
+        try:
+            with limited():
+                some = where.intersect_params(where.params().lexmin()) if smallest else where
+                point = some.sample_point()
+                return None if point.is_void() else point
+        except IslLimitError:
+            continue
+    return None
 
 
 def _names(model: Model, source: Model | None) -> Mapping[str, Statement]:
