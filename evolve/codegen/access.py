@@ -60,11 +60,13 @@ class Accesses:
 
     def value(self, e: Expr, place: Place) -> str:
         """The text of a value; its index parts are simplified and counted for the launch guard."""
-        e = simplify(e, self.ranges(place))
+        e = self.simplified(e, place)
         self.require_parts(e, place)
         return self.text(place).text(e)
 
     def conditions(self, cond: Expr, place: Place) -> tuple[str, ...]:
+        """The operands of the conjunction, as `value` gives them."""
+        cond = self.simplified(cond, place)
         self.require_parts(cond, place)
         return self.text(place).conditions(cond)
 
@@ -78,16 +80,24 @@ class Accesses:
             for part in children(e):
                 self.require_parts(part, place)
 
-    def resolve(self, e: Expr, place: Place) -> Expr:
-        """Simplified, with the lane and loops of one iteration put in."""
-        by: dict[str, Expr] = {}
-        for step in place.loops:
-            if step.extent == index(1):
-                by[step.var] = index(0)
-        if place.lane is not None:
-            by[place.lane[0]] = index(place.lane[1])
+    def simplified(self, e: Expr, place: Place) -> Expr:
+        """Simpler under the ranges at the place, with 0 for the loops of one iteration."""
         ranges = self.ranges(place)
-        return simplify(substitute(simplify(e, ranges), by), ranges)
+        # Thread loops stay: their variables say who owns an element of a distributed buffer.
+        single: dict[str, Expr] = {
+            x.var: index(0)
+            for x in place.loops
+            if ranges.of(x.var) == (0, 0) and not x.kind.is_thread and not x.kind.is_combine
+        }
+        out = simplify(e, ranges)
+        return simplify(substitute(out, single), ranges) if single else out
+
+    def resolve(self, e: Expr, place: Place) -> Expr:
+        """Simplified, with the number of the lane put in."""
+        out = self.simplified(e, place)
+        if place.lane is None:
+            return out
+        return simplify(substitute(out, {place.lane[0]: index(place.lane[1])}), self.ranges(place))
 
     def slots(self, buffer: str, indices: tuple[Expr, ...], place: Place) -> tuple[Expr, ...]:
         try:
@@ -104,7 +114,7 @@ class Accesses:
                 out = add(mul(out, extent), subscript)
             else:
                 out = subscript
-        return simplify(index(0) if out is None else out, self.ranges(place))
+        return self.simplified(index(0) if out is None else out, place)
 
     def access(self, buffer: str, indices: tuple[Expr, ...], place: Place) -> str:
         """The element as an lvalue."""

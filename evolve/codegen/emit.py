@@ -19,7 +19,7 @@ from evolve.codegen.emit_combine import combine
 from evolve.codegen.emit_vector import vector_loop
 from evolve.codegen.errors import CodegenError
 from evolve.codegen.geometry import GRID_AXES, MAX_GRID, THREAD_AXES, THREAD_NAMES, block_dims, grid_extents
-from evolve.codegen.names import Names
+from evolve.codegen.names import Names, identifiers
 from evolve.codegen.place import Place, line_origin
 from evolve.codegen.prepare import prepare
 from evolve.codegen.rendered import Dims, Param
@@ -135,8 +135,8 @@ class KernelEmitter(Accesses):
             if not p.is_pointer:
                 name = self._scalar_parameter(p)
                 if name != self.names.of(p.name):
-                    # The launch guard says that it fits.
-                    out.append(line(f"const int {self.names.of(p.name)} = (int){name};"))
+                    copy = f"const int {self.names.of(p.name)} = (int){name};"
+                    out.append(line(f"{copy}  // fits: see the launch condition"))
                     self.magnitudes.require(var(p.name), {})
         return out
 
@@ -198,7 +198,7 @@ class KernelEmitter(Accesses):
                 return self.owned(s, place, [self.leaf(s, place)])
 
     def condition(self, s: If, place: Place) -> list[Node]:
-        cond = simplify(s.cond, self.ranges(place))
+        cond = self.simplified(s.cond, place)
         inner = place.below(s)
         if isinstance(cond, Const):
             return self.statements(s.body if cond.value else s.orelse, inner)
@@ -214,7 +214,7 @@ class KernelEmitter(Accesses):
     def loop(self, s: For, place: Place) -> list[Node]:
         inner = place.below(s)
         if s.kind.is_grid:
-            extent = simplify(s.extent, self.ranges(place))
+            extent = self.simplified(s.extent, place)
             self.require(extent, place)
             note = f"  // {s.note}" if s.note else ""
             name = self.names.of(s.var)
@@ -237,7 +237,7 @@ class KernelEmitter(Accesses):
     def sequential(self, s: For, place: Place) -> list[Node]:
         """A `for` statement, unrolled where asked for or where it indexes registers."""
         inner = place.below(s)
-        extent = simplify(s.extent, self.ranges(place))
+        extent = self.simplified(s.extent, place)
         body = self.statements(s.body, inner)
         if not body:
             return []
@@ -251,9 +251,14 @@ class KernelEmitter(Accesses):
             raise CodegenError(f"loop {s.var} indexes registers and its extent is not a constant")
         header = f"for (int {v} = 0; {v} < {bound}; ++{v})"
         before = ("#pragma unroll",) if unroll else ()
-        outside, inside = _loop_invariant(body, v)
+        outside, inside = _loop_invariant(body, v, self._stable())
         node = scope(header, inside, line_origin(s, place), before)
         return [branch(outside, [node], line_origin(s, place))] if outside else [node]
+
+    def _stable(self) -> frozenset[str]:
+        """Identifiers that keep their value while they are in scope: loop variables and parameters."""
+        loops = {self.names.of(x.stmt.var) for x in walk(self.kernel.body) if isinstance(x.stmt, For)}
+        return frozenset(loops | {self.names.of(s.name) for s in self.kernel.scalars})
 
     def _noted(self, s: For, place: Place, nodes: list[Node]) -> list[Node]:
         """A comment with the transforms that made the nest, above its outermost loop."""
@@ -359,18 +364,23 @@ def _declares(before: Node, node: Node) -> bool:
     if before.body is not None or node.body is not None:
         return False
     m = _DECLARATION.match(before.text)
-    return m is not None and node.text.startswith(f"{m[1]} = ") and before.text.count(" ") <= 2
+    if m is None or before.text.count(" ") > 2 or not node.text.startswith(f"{m[1]} = "):
+        return False
+    return m[1] not in identifiers(node.text.split(" = ", 1)[1])
 
 
-def _loop_invariant(body: list[Node], variable: str) -> tuple[tuple[str, ...], list[Node]]:
+def _loop_invariant(
+    body: list[Node], variable: str, stable: frozenset[str]
+) -> tuple[tuple[str, ...], list[Node]]:
     """Conditions to test before the loop, and its body without them.
 
-    Holds for a body that is one `if` without an else side. A condition that reads memory stays.
+    Holds for a body that is one `if` without an else side. Only conditions over the `stable` names
+    move: what a loop may change, in registers or in memory, is read where it was.
     """
     only = body[0] if len(body) == 1 else None
     if only is None or not only.cond or only.orelse or only.body is None:
         return (), body
-    out = tuple(c for c in only.cond if "[" not in c and not re.search(rf"\b{variable}\b", c))
+    out = tuple(c for c in only.cond if identifiers(c) <= stable - {variable})
     kept = tuple(c for c in only.cond if c not in out)
     if not out:
         return (), body

@@ -21,7 +21,6 @@ from evolve.codegen.vectors import (
     lane_guard,
     lanes_commute,
 )
-from evolve.ir.affine import simplify
 from evolve.ir.expr import Const, Expr, Load
 from evolve.ir.stmt import For, Store
 from evolve.ir.types import Space
@@ -34,7 +33,7 @@ def vector_loop(emitter: KernelEmitter, s: For, place: Place) -> list[Node]:
     """The statements of a VECTOR loop."""
     inner = place.below(s)
     ranges = emitter.ranges(inner)
-    extent = simplify(s.extent, emitter.ranges(place))
+    extent = emitter.simplified(s.extent, place)
     body = lane_body(s.body)
     if not isinstance(extent, Const) or body is None or place.lane is not None:
         return emitter.sequential(s, place)
@@ -43,7 +42,7 @@ def vector_loop(emitter: KernelEmitter, s: For, place: Place) -> list[Node]:
         return emitter.sequential(s, place)
     if body.guard is None:
         return _lanes(emitter, body, s, width, inner)
-    guard = lane_guard(simplify(body.guard, ranges), s.var, width, ranges)
+    guard = lane_guard(emitter.simplified(body.guard, inner), s.var, width, ranges)
     if guard is None:
         return emitter.sequential(s, place)
     whole = _lanes(emitter, body, s, width, inner)
@@ -81,7 +80,7 @@ def _wide_access(
 
 
 def _wide_loads(emitter: KernelEmitter, e: Expr, lane: str, width: int, place: Place) -> dict[Load, str]:
-    value = simplify(e, emitter.ranges(place))
+    value = emitter.simplified(e, place)
     found: dict[Load, str] = {}
     for load in always_evaluated(value):
         kind = _wide_access(emitter, load.buffer, load.indices, lane, width, place)
@@ -112,7 +111,7 @@ def _lanes(emitter: KernelEmitter, body: LaneBody, s: For, width: int, place: Pl
             for i in range(width):
                 nodes.append(emitter.leaf(leaf, replace(place, lane=(s.var, i), wide=wide)))
         else:
-            copied = simplify(leaf.value, emitter.ranges(place))
+            copied = emitter.simplified(leaf.value, place)
             if isinstance(copied, Load) and copied in wide:
                 name = wide[copied]
             else:

@@ -8,7 +8,7 @@ from evolve.codegen.errors import CodegenError
 from evolve.codegen.rendered import Param, RenderedLaunch
 from evolve.ir.kernel import Module, Original
 
-_BLANKED = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
+_LITERALS = re.compile(r"//(?:\\\n|[^\n])*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*$", re.MULTILINE)
 
 
@@ -43,15 +43,15 @@ def render_original(original: Original) -> str:
 
 
 def _declaration_start(blank: str, at: int) -> int:
-    """Where the declaration that holds `at` begins: after the last `;`, brace or preprocessor line."""
-    base = max(blank.rfind(c, 0, at) for c in ";{}") + 1
-    ends = [base + d.end() for d in _DIRECTIVE.finditer(blank[base:at])]
-    return max([base, *ends])
+    """Where the declaration that holds `at` begins: after the last `;` or brace."""
+    return max(blank.rfind(c, 0, at) for c in ";{}") + 1
 
 
 def _blank(text: str) -> str:
-    """Comments and literals replaced by spaces, so that offsets stay and braces in them do not count."""
-    return _BLANKED.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
+    """Comments, literals and preprocessor lines as spaces: offsets stay, braces in them do not count."""
+    for pattern in (_LITERALS, _DIRECTIVE):
+        text = pattern.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
+    return text
 
 
 def original_launch(module: Module) -> RenderedLaunch:

@@ -88,6 +88,8 @@ def lane_guard(cond: Expr, lane: str, width: int, ranges: Ranges) -> LaneGuard |
         if a is None or b is None:
             return None
         return LaneGuard(Binary(BinaryOp.AND, a.full, b.full, DType.BOOL), a.exact and b.exact)
+    if loads(cond):
+        return None  # an earlier lane may change what it reads
     if lane not in variables(cond):
         return LaneGuard(cond, True)
     orders = (BinaryOp.LT, BinaryOp.LE, BinaryOp.GT, BinaryOp.GE)
