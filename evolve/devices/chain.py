@@ -98,8 +98,9 @@ class _Walk:
 
 
 def chain(sass: Sass, trips: Mapping[int, float], access: AccessModel, blocks: Sequence[float] = ()) -> Chain:
-    """Walks one warp. `trips` as for `Sass.weigh`; `access` gives each memory instruction's cost; blocks
-    outside of loops whose entry in `blocks` is below one half are left out."""
+    """Walks one warp. `trips` as for `Sass.weigh`; `access` gives each memory instruction's cost;
+    `blocks` each block's executions: those that do not run (outside of loops: below one half) are left out.
+    """
     walk = _Walk(sass, [_decode(i, access) for i in sass.instructions], trips, blocks)
     _run(walk, None)
     return Chain(walk.now, walk.stalled)
@@ -115,7 +116,7 @@ def _run(walk: _Walk, parent: int | None) -> None:
         if loop is not None:
             _repeat(walk, loop)
             continue
-        if parent is None and walk.blocks and walk.blocks[number] < 0.5:
+        if walk.blocks and walk.blocks[number] < (0.5 if parent is None else 1e-9):
             continue
         block = walk.sass.blocks[number]
         for step in walk.steps[block.first : block.last + 1]:

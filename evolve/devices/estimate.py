@@ -4,7 +4,7 @@ Every unit of the GPU gets the time that the launch keeps it busy: DRAM and L2 b
 by wavefronts, the issue slots and arithmetic pipes by instructions, all on the busiest SM. To these comes the
 time that the warps would need if nothing were shared: the chain of one block, as often as blocks follow each
 other on an SM. All work at the same time, but not in perfect overlap. Between the largest (full overlap) and
-the sum (none) lie the norms: many warps keep busy units busy, so those are combined with the fourth power;
+the sum (none) lie the norms: many warps keep busy units busy, so those are combined with the third power;
 latencies grow with load, so waiting is combined with the work by the second.
 
 Inputs are the machine code with its loops, a trace of sampled blocks and the profile. The two exponents and
@@ -45,7 +45,7 @@ BLOCK_CLOCKS = 200.0
 LAUNCH_S = 2e-6
 """Of a kernel that follows other work on the GPU: start, first instructions, drain."""
 
-_CROWDED = 4.0
+_CROWDED = 3.0
 _WAITING = 2.0
 
 

@@ -111,11 +111,31 @@ def trip_counts(sass: Sass, traffic: Traffic) -> Counts:
         all_runs = outer * counted[index] if index in counted else total.get(index, outer)
         loops[index] = all_runs / outer if outer > 0 else 0.0
         entered.append(all_runs if outer > 0 else 0.0)
+    slow = _slow_paths(sass)
     blocks = []
     straight = {bodies[i].blocks[0]: times for i, times in runs.items() if bodies[i].loop is None}
     for number, block in enumerate(sass.blocks):
-        blocks.append(straight.get(number, 1.0) if block.loop is None else entered[block.loop])
+        if number in slow:
+            blocks.append(0.0)
+        else:
+            blocks.append(straight.get(number, 1.0) if block.loop is None else entered[block.loop])
     return Counts(loops, tuple(blocks))
+
+
+def _slow_paths(sass: Sass) -> set[int]:
+    """Blocks that a branch jumps over unless a slow path must be called: of a division, a square root, …"""
+    before: dict[int, list[int]] = defaultdict(list)
+    for number, block in enumerate(sass.blocks):
+        for successor in block.successors:
+            before[successor].append(number)
+    slow: set[int] = set()
+    for number, block in enumerate(sass.blocks):
+        last = sass.instructions[block.last]
+        around = [b for b in before[number] if len(sass.blocks[b].successors) == 2]
+        returns = before[number] and all(b in slow for b in before[number])
+        if (last.is_call and around and len(around) == len(before[number])) or returns:
+            slow.add(number)
+    return slow
 
 
 def _bodies(sass: Sass, lined: bool) -> list[_Body]:

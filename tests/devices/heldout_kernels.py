@@ -23,7 +23,6 @@ class Held:
     launch: ConcreteLaunch
     elements: dict[str, int]
     footprint: tuple[int, int]
-    sampled: int = 4
 
 
 _HEAD = 'extern "C" __global__ void '
@@ -37,7 +36,6 @@ def _make(
     grid: Dim3,
     block: Dim3,
     moved: tuple[int, int],
-    sampled: int = 4,
     before: str = "",
     bounds: str = "",
 ) -> Held:
@@ -48,7 +46,7 @@ def _make(
     text = f"{before}\n{_HEAD}{bounds}{name}({', '.join(params)}) {{\n{body}\n}}\n"
     args = (*(BufferArg(n) for n in names), *(ScalarArg(n, "i32", v) for n, v in sizes.items()))
     launch = ConcreteLaunch(name, args, grid, block)
-    return Held(text, launch, buffers, (4 * moved[0], 4 * moved[1]), sampled)
+    return Held(text, launch, buffers, (4 * moved[0], 4 * moved[1]))
 
 
 _XY = {"x": SQUARE, "y": SQUARE}
@@ -112,7 +110,6 @@ def _tiled_matmul(name: str, tile: int, per: int) -> Held:
         (n // tile, n // tile, 1),
         (t, t, 1),
         (2 * n * n, n * n),
-        2,
     )
 
 
@@ -261,7 +258,6 @@ HELD: dict[str, Callable[[], Held]] = {
         (N // 256, 1, 1),
         (256, 1, 1),
         (SQUARE, N),
-        1,
     ),
     "column_sum_naive": lambda: _make(
         "column_sum_naive",
@@ -276,7 +272,6 @@ HELD: dict[str, Callable[[], Held]] = {
         (N // 256, 1, 1),
         (256, 1, 1),
         (SQUARE, N),
-        1,
     ),
     "row_sum_block": lambda: _make(
         "row_sum_block",
@@ -321,7 +316,6 @@ HELD: dict[str, Callable[[], Held]] = {
         (N // 256, 1, 1),
         (256, 1, 1),
         (SQUARE + 2 * N, SQUARE),
-        1,
     ),
     "stencil_naive": lambda: _make(
         "stencil_naive",
@@ -354,7 +348,6 @@ HELD: dict[str, Callable[[], Held]] = {
         (N // 8, 1, 1),
         (32, 8, 1),
         (SQUARE, SQUARE),
-        2,
         before=_WARP_SUM,
     ),
     "matmul_naive": lambda: _make(
@@ -369,7 +362,6 @@ HELD: dict[str, Callable[[], Held]] = {
         (128, 128, 1),
         (16, 16, 1),
         (2 * 2048**2, 2048**2),
-        2,
     ),
     "matmul_tile32": lambda: _tiled_matmul("matmul_tile32", 32, 1),
     "matmul_tile64": lambda: _tiled_matmul("matmul_tile64", 64, 4),

@@ -22,7 +22,6 @@ class Case:
     footprint: tuple[int, int]
     low: float
     high: float
-    sampled: int = 4
 
 
 def _launch(kernel: str, buffers: str, sizes: dict[str, int], grid: Dim3, block: Dim3) -> ConcreteLaunch:
@@ -232,15 +231,14 @@ def _square(
     block: Dim3,
     low: float,
     high: float,
-    sampled: int = 4,
 ) -> Case:
     launch = _launch(name, "x y", sizes, grid, block)
-    return Case(name, text, launch, {"x": N * N, "y": N * N}, (MATRIX, MATRIX), low, high, sampled)
+    return Case(name, text, launch, {"x": N * N, "y": N * N}, (MATRIX, MATRIX), low, high)
 
 
 CASES: dict[str, Callable[[], Case]] = {
     "naive_softmax": lambda: _square(
-        "naive_softmax", NAIVE_SOFTMAX, {"rows": N, "cols": N}, (32, 1, 1), (256, 1, 1), 5.24e-3, 5.24e-3, 1
+        "naive_softmax", NAIVE_SOFTMAX, {"rows": N, "cols": N}, (32, 1, 1), (256, 1, 1), 5.24e-3, 5.24e-3
     ),
     "row_softmax": lambda: _square(
         "row_softmax", row_softmax(512, 4), {"rows": N}, (N, 1, 1), (512, 1, 1), 0.133e-3, 0.133e-3
@@ -261,6 +259,5 @@ CASES: dict[str, Callable[[], Case]] = {
         (8 * 4096**2, 4 * 4096**2),
         3.21e-3,
         3.21e-3,
-        2,
     ),
 }
