@@ -12,7 +12,7 @@ from evolve.codegen.launch import BufferArg, ConcreteLaunch, ScalarArg
 from evolve.devices.sim.build import compile_host
 from evolve.devices.sim.execute import ExecOptions, Execution, execute
 from evolve.ir.errors import EvolveError
-from evolve.toolchain.host_cxx import HostCompiler
+from evolve.toolchain.host_cxx import HostCompiler, find_host_compiler
 from tests.devices.sim.kernels_for_tests import SOFTMAX
 
 ALL = ("forward", "reversed", "permuted")
@@ -506,3 +506,34 @@ def test_race_threads_are_named_in_three_dimensions(cache: Path) -> None:
     done = execute(program, [launch], {"y": np.zeros(2, np.int32)}, {"y"})
     assert done.findings[0].threads == (((0, 0, 0), (2, 1, 1)), ((0, 0, 0), (2, 1, 0)))
     assert done.findings[0].kind == "race"
+
+
+def test_second_reader_is_remembered(cache: Path) -> None:
+    """The writer was the first reader; another lane read since, and shuffles order nothing."""
+    body = (
+        "__shared__ float s[1];\nif (t == 0) s[0] = x[0];\n__syncthreads();\nfloat v = s[0];\n"
+        "v += __shfl_sync(~0u, v, 0);\nif (t == 0) s[0] = v;\n__syncthreads();\ny[t] = s[0];"
+    )
+    done = run(cache, find_host_compiler(), kernel(body))
+    assert {(f.kind, f.buffer, f.line, f.other_line) for f in done.findings} == {("race", "s", 7, 5)}
+
+
+def test_readers_of_other_warps_are_remembered(cache: Path) -> None:
+    """Two lanes of warp 0 and one of warp 1 read; a warp sync orders the writer after the first two only."""
+    body = (
+        "__shared__ float s[1];\nif (t == 0) s[0] = x[0];\n__syncthreads();\nfloat v = 0;\n"
+        "if (t < 2 || t == 32) v = s[0];\n__syncwarp();\nif (t == 0) s[0] = v;\ny[t] = v;"
+    )
+    done = run(cache, find_host_compiler(), kernel(body))
+    assert [(f.kind, f.threads[1][1][0]) for f in done.findings] == [("race", 32)]
+
+
+def test_warp_syncs_carry_order_onward(cache: Path) -> None:
+    body = (
+        "__shared__ float s[1];\nif (t == 0) s[0] = x[0];\nif (t < 2) __syncwarp(3u);\n"
+        "if (t == 1 || t == 2) __syncwarp(6u);\nif (t == READER) y[0] = s[0];"
+    )
+    assert run(cache, find_host_compiler(), kernel(body.replace("READER", "2"))).ok
+    assert run(cache, find_host_compiler(), kernel(body.replace("READER", "1"))).ok
+    done = run(cache, find_host_compiler(), kernel(body.replace("READER", "3")))
+    assert "race" in {f.kind for f in done.findings}
