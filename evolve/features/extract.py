@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from evolve.features.access import accesses, reads_constant_offsets, reductions
@@ -73,7 +73,7 @@ def _touches(kernel: Kernel, scalars: Sizes) -> list[_Touch]:
     out: list[_Touch] = []
     written: dict[str, list[Box]] = {}
     for site in walk(kernel.body):
-        found = [a for a in effects(site.stmt).accesses if a.buffer in names]
+        found = _distinct(a for a in effects(site.stmt).accesses if a.buffer in names)
         if not found:
             continue
         domain = domain_of(site, scalars)
@@ -88,6 +88,14 @@ def _touches(kernel: Kernel, scalars: Sizes) -> list[_Touch]:
                 box = box_of(access.indices, domain, scalars)
                 written.setdefault(access.buffer, []).append(box)
     return out
+
+
+def _distinct(found: Iterable[Access]) -> list[Access]:
+    """Without repeated reads of the same element by one statement: its value is loaded once."""
+    kept: dict[tuple[object, ...], Access] = {}
+    for a in found:
+        kept.setdefault((a.buffer, a.indices, a.mode), a)
+    return list(kept.values())
 
 
 def _nest(site: Site) -> str:

@@ -140,3 +140,16 @@ def test_a_missing_size_is_said() -> None:
     with pytest.raises(EvolveError, match="cols") as error:
         extract(lifted.softmax(), {"rows": 8})
     assert error.value.code == "missing-size"
+
+
+def test_one_statement_that_names_an_element_twice_loads_it_once() -> None:
+    n, i = var("n"), var("i")
+    square = lifted.op(BinaryOp.MUL, lifted.ld("x", i), lifted.ld("x", i))
+    k = Kernel(
+        "square",
+        ("x", "y", "n"),
+        (lifted.buf("x", n), lifted.buf("y", n)),
+        (Scalar("n", DType.I32, True),),
+        Block((lifted.loop("i", n, Store("y", (i,), square), kind=LoopKind.PARALLEL),)),
+    )
+    assert extract(k, {"n": N}).buffer("x").reuse == 1.0
