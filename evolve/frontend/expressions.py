@@ -123,7 +123,7 @@ class Evaluator:
                 return Arr(base.buffer, base.element, base.extents, indices)
             duties = {d for i in indices for d in i.duties}
             for i, n in zip(indices, base.extents, strict=True):
-                duties.add(Duty(i.poly, 0, n - 1, True, e.line, "subscript of a local array"))
+                duties.add(Duty(i.poly, 0, n - 1, True, e.line, "subscript of a local array", proved=True))
             load = Load(base.buffer, tuple(expression(i.poly) for i in indices), base.element)
             return Place(load, frozenset(duties))
         raise RefusalError(e.line, "subscript", "the base is not a parameter or a local array")

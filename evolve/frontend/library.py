@@ -30,8 +30,6 @@ _EXTREME = {
 }
 _BINARY = {"__fadd_rn": BinaryOp.ADD, "__fmul_rn": BinaryOp.MUL, "__fdiv_rn": BinaryOp.DIV}
 _WHY_NOT = {
-    "__syncthreads": "cooperative kernels are not lifted yet",
-    "__syncwarp": "cooperative kernels are not lifted yet",
     "__threadfence": "memory fences order other threads",
     "printf": "printing from a kernel is not supported",
 }
@@ -53,11 +51,16 @@ def call(name: str, args: tuple[Value, ...], type_: DType, line: int) -> Value:
     known = _BY_NAME.get(name)
     if known is not None and FUNCTIONS[known].arity == len(args) and type_.is_float:
         return Data(Call(known, tuple(exprs), type_), duties)
+    refuse_cooperation(name, line)
+    raise RefusalError(line, f"call of {name}", _WHY_NOT.get(name, "the function's meaning is not known"))
+
+
+def refuse_cooperation(name: str, line: int) -> None:
+    """Raises RefusalError for the functions through which threads work together."""
     if name.startswith("atomic"):
         raise RefusalError(line, f"call of {name}", "atomic operations are not lifted yet")
-    if "shfl" in name or "ballot" in name or name.startswith("__syncthreads"):
+    if "shfl" in name or "ballot" in name or name.startswith("__sync"):
         raise RefusalError(line, f"call of {name}", "cooperative kernels are not lifted yet")
-    raise RefusalError(line, f"call of {name}", _WHY_NOT.get(name, "the function's meaning is not known"))
 
 
 def _extreme(op: BinaryOp, args: tuple[Value, ...], type_: DType, line: int) -> Value:

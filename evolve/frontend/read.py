@@ -30,6 +30,7 @@ from evolve.frontend.ctree import (
     Return,
     Void,
 )
+from evolve.frontend.library import refuse_cooperation
 from evolve.frontend.refuse import RefusalError
 from evolve.ir.types import DType
 
@@ -364,6 +365,7 @@ class Reader:
         target = c.referenced
         if target is None or not name:
             raise RefusalError(line, "call", "the function cannot be told")
+        refuse_cooperation(name, line)
         t = scalar_type(c.type, line)
         args = tuple(self.expr(a) for a in c.get_arguments())
         definition = target.get_definition()

@@ -60,6 +60,8 @@ def _settle_one(
         raise RefusalError(d.line, d.what, f"{_show(p)} may {what}")
     if d.high is None or nonnegative(constant(d.high) - p, known):
         return
+    if d.proved:
+        raise RefusalError(d.line, d.what, f"{_show(p)} may exceed {d.high}")
     top = upper_bound(p, known)
     if top is None:
         if d.must:

@@ -34,6 +34,7 @@ class Duty:
     """`low <= poly <= high` must hold for the C arithmetic to be that of integers.
 
     `must`: it cannot be left to undefined behaviour (unsigned wrap-around, narrowing, division).
+    `proved`: nor may it become a fact about the scalars that the user's sizes have to satisfy.
     """
 
     poly: Poly
@@ -42,6 +43,7 @@ class Duty:
     must: bool
     line: int
     what: str
+    proved: bool = False
 
 
 @dataclass(frozen=True)

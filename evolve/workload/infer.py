@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Protocol
 
 from evolve.ir.effects import Mode, effects
@@ -21,8 +22,10 @@ _SMALL = 16
 _DATA_SCALAR = 1.25
 _INTEGER_DATA = 3
 # Tiny, odd, prime, a warp, around a block, and one of some size.
-_CHECK_1D = (1, 7, 255, 1024, 4099)
-_CHECK = ((1, 1), (3, 7), (17, 13), (32, 64), (65, 129), (5, 257))
+_CHECK_1D = (1, 3, 7, 17, 33, 64, 255, 1024, 4099)
+_CHECK = ((1, 1), (2, 4), (3, 7), (17, 13), (32, 64), (65, 129), (5, 257))
+_CHECKS = 6
+_MAX_CHECK_ELEMENTS = 1 << 17
 
 
 class LiftedKernel(Protocol):
@@ -120,10 +123,16 @@ def _checked(kernel: Kernel, no_wrap: tuple[Expr, ...]) -> tuple[Sizes, ...]:
         # A third size and later ones repeat the first two, moved a little so that all differ.
         chosen = {n: row[k % len(row)] + k // len(row) for k, n in enumerate(sizes)}
         made = {**data, **chosen}
-        if all(evaluate(f, made) for f in no_wrap) and made not in out and _has_memory(kernel, made):
+        if all(evaluate(f, made) for f in no_wrap) and made not in out and _moderate(kernel, made):
             out.append(made)
-    return tuple(out)
+    # The largest ones reach the most code; the smallest one is the classic corner.
+    return (*out[:1], *out[1:][-(_CHECKS - 1) :])
 
 
-def _has_memory(kernel: Kernel, sizes: Sizes) -> bool:
-    return all(int(evaluate(e, sizes)) >= 1 for b in kernel.buffers for e in b.extents)
+def _moderate(kernel: Kernel, sizes: Sizes) -> bool:
+    """Every array has at least one element and none has too many to check quickly."""
+    for b in kernel.buffers:
+        extents = [int(evaluate(e, sizes)) for e in b.extents]
+        if min(extents, default=1) < 1 or prod(extents) > _MAX_CHECK_ELEMENTS:
+            return False
+    return True
