@@ -45,8 +45,14 @@ def nonnegative(p: Poly, known: Known, depth: int = _DEPTH) -> bool:
     if depth == 0:
         return False
     names = p.names()
-    useful = [f for f in known.facts if f.names() & names][:_MAX_FACTS]
-    return any(nonnegative(p - f, known, depth - 1) for f in useful)
+    for f in [f for f in known.facts if f.names() & names][:_MAX_FACTS]:
+        if nonnegative(p - f, known, depth - 1):
+            return True
+        # p = quotient * f + rest, with f >= 0.
+        quotient, rest = p.divide(f)
+        if quotient.constant is None and nonnegative(quotient, known, 0) and nonnegative(rest, known, 0):
+            return True
+    return False
 
 
 def positive(p: Poly, known: Known) -> bool:

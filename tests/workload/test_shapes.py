@@ -1,0 +1,62 @@
+"""Sizes inside and just outside a guard."""
+
+from __future__ import annotations
+
+from evolve.ir.expr import BinaryOp, Expr, compare, mod, var
+from evolve.workload.infer import infer
+from evolve.workload.shapes import check_shapes_for
+from evolve.workload.sizes import evaluate
+from tests import kernels_ir
+from tests.workload.helpers import handmade
+
+SOFTMAX = infer(handmade(kernels_ir.softmax(), "rows"))
+MATMUL = infer(handmade(kernels_ir.matmul(), "M"))
+
+
+def split(guard: tuple[Expr, ...], shapes: list) -> tuple[list, list]:  # type: ignore[type-arg]
+    inside = [s for s in shapes if all(evaluate(g, s) for g in guard)]
+    return inside, [s for s in shapes if s not in inside]
+
+
+def test_fixed_columns() -> None:
+    guard = (compare(BinaryOp.EQ, var("cols"), 8192),)
+    inside, outside = split(guard, check_shapes_for(guard, SOFTMAX))
+    assert inside == [{"rows": 1, "cols": 8192}, {"rows": 3, "cols": 8192}]
+    assert {"rows": 1, "cols": 8193} in outside
+    assert {"rows": 1, "cols": 8191} in outside
+
+
+def test_multiples() -> None:
+    guard = (compare(BinaryOp.EQ, mod(var("cols"), 4), 0),)
+    inside, outside = split(guard, check_shapes_for(guard, SOFTMAX))
+    assert {s["cols"] for s in inside} >= {4, 8}
+    assert {s["rows"] for s in inside} == {1, 3}
+    assert {"rows": 1, "cols": 5} in outside
+
+
+def test_three_sizes() -> None:
+    guard = tuple(compare(BinaryOp.EQ, mod(var(n), d), 0) for n, d in (("M", 128), ("N", 128), ("K", 16)))
+    inside, outside = split(guard, check_shapes_for(guard, MATMUL))
+    assert inside[0] == {"M": 128, "N": 128, "K": 16}
+    assert len(inside) == 4
+    assert outside
+
+
+def test_bounds_and_multiples_together() -> None:
+    guard = (
+        compare(BinaryOp.GE, var("cols"), 1000),
+        compare(BinaryOp.EQ, mod(var("cols"), 32), 0),
+        compare(BinaryOp.LE, var("cols"), 4096),
+    )
+    inside, outside = split(guard, check_shapes_for(guard, SOFTMAX))
+    assert inside[0] == {"rows": 1, "cols": 1024}
+    assert outside
+
+
+def test_no_guard_gives_small_sizes() -> None:
+    assert check_shapes_for((), SOFTMAX)[0] == {"rows": 1, "cols": 1}
+
+
+def test_impossible_guard_gives_nothing() -> None:
+    guard = (compare(BinaryOp.GT, var("cols"), 10), compare(BinaryOp.LT, var("cols"), 5))
+    assert check_shapes_for(guard, SOFTMAX) == []

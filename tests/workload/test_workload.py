@@ -1,0 +1,157 @@
+"""Inference, the file form, validation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evolve.ir.errors import EvolveError
+from evolve.ir.expr import BinaryOp, compare, mul, var
+from evolve.workload.infer import infer
+from evolve.workload.model import Workload
+from evolve.workload.resolve import resolve
+from evolve.workload.toml import from_toml, to_toml
+from evolve.workload.validate import validate
+from tests import kernels_ir
+from tests.workload.helpers import handmade
+
+FITS = (compare(BinaryOp.LE, mul(var("rows"), var("cols")), 2**31),)
+SOFTMAX = handmade(kernels_ir.softmax(), "rows", FITS)
+SAXPY = handmade(kernels_ir.saxpy_in_place(), "n")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "size", "timed"),
+    [
+        (kernels_ir.softmax(), "rows", {"rows": 8192, "cols": 8192}),
+        (kernels_ir.transpose(), "rows", {"rows": 8192, "cols": 8192}),
+        (kernels_ir.stencil(), "rows", {"rows": 8192, "cols": 8192}),
+        (kernels_ir.vecadd(), "n", {"n": 2**27}),
+        (kernels_ir.matmul(), "M", {"M": 4096, "N": 4096, "K": 4096}),
+        (kernels_ir.saxpy_in_place(), "n", {"n": 2**27, "alpha": 1.25}),
+    ],
+    ids=lambda v: getattr(v, "name", None),
+)
+def test_timed_sizes(kernel: object, size: str, timed: dict[str, int]) -> None:
+    workload = infer(handmade(kernel, size))  # type: ignore[arg-type]
+    assert workload.timed == (timed,)
+    assert len(workload.check) >= 3
+    for sizes in workload.check:
+        assert workload.bytes_at(sizes) < 4_000_000
+
+
+def test_sizes_shrink_until_index_arithmetic_fits() -> None:
+    small = (compare(BinaryOp.LE, mul(var("rows"), var("cols")), 2**20),)
+    (sizes,) = infer(handmade(kernels_ir.softmax(), "rows", small)).timed
+    assert sizes == {"rows": 1024, "cols": 1024}
+
+
+def test_roles_and_shapes() -> None:
+    workload = infer(SOFTMAX)
+    assert [(a.name, a.role) for a in workload.arrays] == [("x", "in"), ("y", "out")]
+    assert workload.array("y").shape({"rows": 3, "cols": 5}) == (3, 5)
+    assert infer(SAXPY).array("y").role == "inout"
+    with pytest.raises(EvolveError) as caught:
+        workload.array("z")
+    assert caught.value.code == "unknown-array"
+
+
+@pytest.mark.parametrize("lifted", [SOFTMAX, SAXPY], ids=["softmax", "saxpy"])
+def test_file_round_trip(lifted: object) -> None:
+    workload = infer(lifted)  # type: ignore[arg-type]
+    text = to_toml(workload)
+    assert from_toml(text, workload) == workload
+    assert "no workload was given" in text
+
+
+def test_a_file_overrides_only_what_it_says() -> None:
+    base = infer(SOFTMAX)
+    changed = from_toml('numerics = "fast"\n[[timed]]\nrows = 64\ncols = 128\n', base)
+    assert changed.numerics == "fast"
+    assert changed.timed == ({"rows": 64, "cols": 128},)
+    assert changed.check == base.check
+    assert changed.arrays == base.arrays
+    several = from_toml("[[timed]]\nrows = 1\ncols = 2\n[[timed]]\nrows = 3\ncols = 4\n", base)
+    assert len(several.timed) == 2
+
+
+def test_data_scalars_need_not_be_repeated() -> None:
+    base = infer(SAXPY)
+    assert from_toml("[[timed]]\nn = 64\n", base).timed == ({"alpha": 1.25, "n": 64},)
+    assert from_toml("[[timed]]\nn = 64\nalpha = 2\n", base).timed == ({"alpha": 2.0, "n": 64},)
+
+
+def test_comment_then_file(tmp_path: Path) -> None:
+    comment = "[[timed]]\nrows = 8\ncols = 16\n"
+    assert resolve(SOFTMAX, comment=comment, source="k.cu").timed == ({"rows": 8, "cols": 16},)
+    path = tmp_path / "w.toml"
+    path.write_text("[[timed]]\nrows = 2\ncols = 4\n")
+    chosen = resolve(SOFTMAX, comment=comment, source="k.cu", override_file=path)
+    assert chosen.timed == ({"rows": 2, "cols": 4},)
+    with pytest.raises(EvolveError) as caught:
+        resolve(SOFTMAX, override_file=tmp_path / "none.toml")
+    assert caught.value.code == "no-workload"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "says"),
+    [
+        ("numerics = ", "bad-workload", "TOML"),
+        ("colour = 1", "bad-workload", "colour"),
+        ('numerics = "sloppy"', "bad-workload", "numerics"),
+        ('families = ["strange"]', "bad-workload", "strange"),
+        ("timed = []", "bad-workload", "timed"),
+        ('[[timed]]\nrows = "many"\ncols = 1', "bad-workload", "rows"),
+        ("[[timed]]\nrows = inf\ncols = 1", "bad-workload", "rows"),
+        ('[arrays.z]\nrole = "in"', "unknown-array", "z"),
+        ('[arrays.x]\nextents = ["rows", "import os"]', "bad-workload", "import os"),
+        ('[arrays.x]\nextents = ["rows", "f(cols)"]', "bad-workload", "f(cols)"),
+        ('[launch]\ngrid = []\nblock = ["1"]', "bad-workload", "grid"),
+        ("x = " + "[" * 3000, "bad-workload", ""),
+    ],
+)
+def test_bad_files(text: str, code: str, says: str) -> None:
+    with pytest.raises(EvolveError) as caught:
+        from_toml(text, infer(SOFTMAX), "w.toml")
+    assert caught.value.code == code
+    assert says in caught.value.message
+    assert caught.value.file == "w.toml"
+
+
+def _changed(text: str) -> Workload:
+    return from_toml(text, infer(SOFTMAX))
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "says"),
+    [
+        ('entry = "other"', "workload-mismatch", "other"),
+        ("[[timed]]\nrows = 8", "missing-scalar", "cols"),
+        ("[[timed]]\nrows = 8\ncols = 8\ndepth = 8", "unknown-scalar", "depth"),
+        ("[[timed]]\nrows = -8\ncols = 8", "bad-scalar", "rows = -8"),
+        ("[[timed]]\nrows = 0\ncols = 8", "bad-scalar", "rows = 0"),
+        ("[[timed]]\nrows = 2.5\ncols = 8", "bad-scalar", "2.5"),
+        ("[[timed]]\nrows = 3000000000\ncols = 1", "bad-scalar", "3000000000"),
+        ("[[timed]]\nrows = 100000\ncols = 100000", "wraps-around", "rows * cols"),
+        ("[[check]]\nrows = 0\ncols = 8", "bad-scalar", "check sizes 1"),
+        ('[arrays.x]\nextents = ["cols", "rows"]\n[[timed]]\nrows = 2\ncols = 3', "workload-mismatch", "x"),
+        ('[arrays.x]\nextents = ["rows * cols"]', "workload-mismatch", "x"),
+        ('[arrays.x]\nextents = ["rows", "depth"]', "unknown-scalar", "depth"),
+        ('[arrays.x]\ndtype = "f64"', "workload-mismatch", "f64"),
+        ('[launch]\ngrid = ["rows"]\nblock = ["2048"]', "workload-mismatch", "2048"),
+        ('[launch]\ngrid = ["1", "rows * 10"]\nblock = ["32"]', "workload-mismatch", "grid"),
+        ('[launch]\ngrid = ["zzz"]\nblock = ["32"]', "unknown-scalar", "zzz"),
+    ],
+)
+def test_workloads_that_do_not_fit(text: str, code: str, says: str) -> None:
+    with pytest.raises(EvolveError) as caught:
+        validate(_changed(text), SOFTMAX.kernel, FITS, "w.toml")
+    assert caught.value.code == code
+    assert says in caught.value.message
+    assert caught.value.file == "w.toml"
+
+
+def test_inferred_workloads_fit() -> None:
+    for lifted in (SOFTMAX, SAXPY):
+        validate(infer(lifted), lifted.kernel, lifted.no_wrap)
