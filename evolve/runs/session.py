@@ -39,11 +39,15 @@ OpenProblem = Callable[[ProblemRequest], Problem[Any]]
 
 @dataclass(frozen=True)
 class Session:
-    """What a session needs beside the run itself. `workers` processes; 1 evaluates in this one."""
+    """What a session needs beside the run itself.
+
+    `workers` processes evaluate where times are estimated; with 0, and where they are measured, this
+    process does.
+    """
 
     open_problem: OpenProblem
     make_agent: Callable[[str], Agent]
-    workers: int = 1
+    workers: int = 0
     interrupted: Callable[[], bool] = lambda: False
     observe: Observer = lambda body, recorded: None
     announce: Callable[[RunFolder, ProblemInfo], None] = lambda folder, info: None
@@ -194,7 +198,7 @@ def _search(
     session: Session,
 ) -> None:
     evaluator: Evaluator = SerialEvaluator(problem)
-    if session.workers > 1 and info.device.timing == "estimated":  # measurements must not disturb each other
+    if session.workers and info.device.timing == "estimated":  # measurements must not disturb each other
         evaluator = PoolEvaluator(problem, session.workers)
 
     def on_champion(proposal: int, program: str, source: str) -> None:
