@@ -70,11 +70,15 @@ def levels(
         written = max(written, footprint[1]) if footprint[1] > profile.memory.l2_bytes else footprint[1]
         written = min(written, traffic.sectors_written * SECTOR * blocks)
     fetched = missed * blocks * SECTOR
+    read = min(read, fetched)
+    if footprint is not None:
+        # Sampled blocks may be smaller than the others; what must move does move.
+        read, written = max(read, footprint[0]), max(written, footprint[1])
     return Levels(
         l1_miss=missed / requested if requested else 0.0,
         port_bytes=(missed + stored + traffic.atomics) * blocks * SECTOR,
         l2_bytes=(missed + stored + surcharge + traffic.atomics) * blocks * SECTOR,
-        dram_read=min(read, fetched) if fetched else 0.0,
+        dram_read=read,
         dram_written=written,
         dram_miss=min(1.0, read / fetched) if fetched else 0.0,
     )

@@ -16,7 +16,7 @@ from evolve.devices.sim.build import compile_host
 from evolve.devices.sim.tracing import TraceBuffer
 from evolve.devices.traffic import Traffic
 from evolve.devices.trips import trip_counts
-from evolve.target.profile import load_profile
+from evolve.target.profile import list_profiles, load_profile
 from evolve.toolchain.cubin import KernelResources, read_cubin
 from evolve.toolchain.lines import LINE_INFO
 from evolve.toolchain.nvrtc import compile_cuda
@@ -206,3 +206,16 @@ def test_too_large_a_block_is_refused() -> None:
     case, resources, sass, traffic = built("sgemm")
     with pytest.raises(ValueError, match="does not fit"):
         estimate(H200, resources, sass, traffic, case.launch.grid, (1024, 1, 1))
+
+
+@pytest.mark.parametrize("stem", list_profiles())
+def test_every_profile_with_an_occupancy_model_gives_plausible_times(stem: str) -> None:
+    profile = load_profile(stem)
+    if profile.vendor != "nvidia":
+        pytest.skip("no occupancy model")
+    case, resources, sass, traffic = built("copy16")
+    e = estimate(
+        profile, resources, sass, traffic, case.launch.grid, case.launch.block, footprint=case.footprint
+    )
+    at_peak = sum(case.footprint) / profile.memory.dram_bytes_per_s
+    assert at_peak < e.time_s < 1.6 * at_peak and e.binding == "dram"
