@@ -150,6 +150,18 @@ def chain_from(outermost: For, until: frozenset[str]) -> Chain:
     return Chain(tuple(loops), tuple(conditions), body)
 
 
+def with_inner_guards(chain: Chain) -> Chain:
+    """The chain with guards around all of its innermost body taken into its conditions."""
+    conditions, body = list(chain.conditions), chain.body
+    while len(body.stmts) == 1:
+        (only,) = body.stmts
+        if not isinstance(only, If) or only.orelse.stmts or reads_memory(only.cond):
+            break
+        conditions += conjuncts((only.cond,))
+        body = only.body
+    return Chain(chain.loops, tuple(conditions), body)
+
+
 def build_chain(chain: Chain, order: tuple[For, ...]) -> Stmt:
     """The nest in a new order, each guard directly inside the last loop that it depends on."""
     body = chain.body
@@ -184,7 +196,7 @@ def reorder_loops(kernel: Kernel, loops: tuple[str, ...]) -> Kernel:
     Raises RefusedError E-NEST, E-LOOP-KIND or E-REORDER-BOUND.
     """
     outermost = outermost_of(kernel, loops)
-    chain = chain_from(outermost, frozenset(loops))
+    chain = with_inner_guards(chain_from(outermost, frozenset(loops)))
     by_name = {x.var: x for x in chain.loops}
     for x in chain.loops:
         if x.var in loops and (x.kind.is_grid or x.kind.is_combine or x.kind is LoopKind.VECTOR):

@@ -9,7 +9,7 @@ from evolve.ir.affine import linear, simplify
 from evolve.ir.expr import Const, Expr, Load, Var, add, index, mul, var
 from evolve.ir.kernel import Kernel
 from evolve.ir.printer import print_expr
-from evolve.ir.scope import conjuncts, ranges_at
+from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Reduce, Stmt, Store
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import (
@@ -22,8 +22,8 @@ from evolve.ir.visit import (
     variables,
 )
 from evolve.transforms.call import Call, Result, loop_of, transform
-from evolve.transforms.edit import conflict, extent_at, loop_at, reads_memory, replace_loop, sites, touched
-from evolve.transforms.loops import Chain, build_chain, chain_from, outermost_of
+from evolve.transforms.edit import conflict, extent_at, loop_at, replace_loop, sites, touched
+from evolve.transforms.loops import Chain, build_chain, chain_from, outermost_of, with_inner_guards
 from evolve.transforms.names import taken_names
 
 
@@ -86,7 +86,7 @@ def distribute(call: Call) -> Result:
     kernel = call.kernel
     loops = call.loops("loops")
     outermost = outermost_of(kernel, loops)
-    chain = _with_inner_guards(chain_from(outermost, frozenset(loops)))
+    chain = with_inner_guards(chain_from(outermost, frozenset(loops)))
     for x in chain.loops:
         if x.var not in loops:
             raise RefusedError("E-NEST", f"{x.var} stands between the loops and must be listed too")
@@ -118,18 +118,6 @@ def distribute(call: Call) -> Result:
         made = ", ".join(f"{x.var}.{n}" for n in range(len(nests)))
         names = names.without_loop(x.var, f"distributed into {made}")
     return replace_loop(kernel, outermost.var, lambda _: result), names
-
-
-def _with_inner_guards(chain: Chain) -> Chain:
-    """The chain with guards around all of its innermost body taken into its conditions."""
-    conditions, body = list(chain.conditions), chain.body
-    while len(body.stmts) == 1:
-        (only,) = body.stmts
-        if not isinstance(only, If) or only.orelse.stmts or reads_memory(only.cond):
-            break
-        conditions += conjuncts((only.cond,))
-        body = only.body
-    return Chain(chain.loops, tuple(conditions), body)
 
 
 def _copy_of(chain: Chain, piece: Stmt, new: dict[str, str], note: str) -> Stmt:

@@ -1,0 +1,109 @@
+"""bind, unroll, vectorize, launch_bounds."""
+
+from __future__ import annotations
+
+import pytest
+
+from evolve.dsl.diagnostic import RefusedError
+from evolve.ir.printer import print_kernel
+from evolve.ir.types import LoopKind
+from evolve.ir.visit import loop_sites
+from tests.transforms.fixtures import KERNELS, applied, assert_same
+
+
+def kind(kernel: str, program: str, loop: str) -> LoopKind:
+    site = loop_sites(applied(kernel, program).kernel.body)[loop]
+    return site.stmt.kind  # type: ignore[union-attr]
+
+
+def code(kernel: str, program: str) -> str:
+    with pytest.raises(RefusedError) as e:
+        applied(kernel, program)
+    return e.value.diagnostic.code
+
+
+@pytest.mark.parametrize("axis", ["grid.x", "grid.y", "grid.z"])
+def test_bind_to_the_grid(axis: str) -> None:
+    assert kind("vecadd", f"bind(i, {axis})", "i") is LoopKind(axis)
+
+
+def test_a_grid_loop_under_a_guard_is_refused() -> None:
+    assert (
+        code("transpose", "split(i, 4)\nbind(i.o, grid.y)\nbind(i.i, grid.z)\nbind(j, grid.x)")
+        == "E-GRID-NEST"
+    )
+
+
+def test_a_grid_loop_beside_statements_is_refused() -> None:
+    assert code("softmax", "bind(row, grid.x)\nbind(c_3, grid.y)") == "E-GRID-NEST"
+
+
+def test_a_grid_loop_of_dependent_extent_is_refused() -> None:
+    assert code("triangle", "bind(i, grid.y)\nbind(j, grid.x)") == "E-GRID-NEST"
+
+
+def test_sibling_thread_loops_share_an_axis() -> None:
+    program = "split([c, c_3], 32)\nwarp_reduce(c.i)\nbind(c_3.i, thread.x)"
+    assert kind("softmax", program, "c_3.i") is LoopKind.THREAD_X
+
+
+def test_a_thread_loop_inside_a_vector_loop_is_refused() -> None:
+    # A vector loop holds no loop when it is made; staging inside one could only be refused as well.
+    program = "specialize(n % 64 == 0)\nsplit(i, 64)\nvectorize(i.i, 4)\nstage(a, at=i.i.i, scope=register)"
+    assert code("vecadd", program) == "E-LOOP-KIND"
+
+
+def test_thread_axis_z_is_short() -> None:
+    assert code("vecadd", "split(i, 128)\nbind(i.i, thread.z)") == "E-THREADS"
+
+
+def test_a_reduction_loop_needs_a_reduction() -> None:
+    with pytest.raises(RefusedError) as e:
+        applied("moments", "split(c, 32)\nbind(c.i, thread.x)")
+    assert e.value.diagnostic.code == "E-CARRIED"
+    assert e.value.diagnostic.repair == "block_reduce(c.i) or warp_reduce(c.i)"
+
+
+def test_unroll_by_a_factor_splits() -> None:
+    kernel = applied("softmax", "a, b = unroll(c, 4)").kernel
+    loops = loop_sites(kernel.body)
+    assert loops["a"].stmt.kind is LoopKind.SERIAL  # type: ignore[union-attr]
+    assert loops["b"].stmt.kind is LoopKind.UNROLL  # type: ignore[union-attr]
+    assert_same(KERNELS["softmax"](), kernel, 3, 7)
+
+
+def test_vectorize_moves_a_guard_of_whole_vectors_outside() -> None:
+    text = print_kernel(applied("vecadd", "specialize(n % 4 == 0)\nsplit(i, 64)\nvectorize(i.i, 4)").kernel)
+    assert text.endswith(
+        "    for i.i.o in 0..16:   # parallel\n"
+        "      if i.o * 64 + i.i.o * 4 < n:\n"
+        "        for i.i.i in 0..4:   # vector\n"
+        "          c[i.o * 64 + i.i.o * 4 + i.i.i] = a[i.o * 64 + i.i.o * 4 + i.i.i]"
+        " + b[i.o * 64 + i.i.o * 4 + i.i.i]"
+    )
+
+
+@pytest.mark.parametrize(
+    "assumed",
+    ["n % 2 == 0", "n % 6 == 0", "n >= 4"],
+)
+def test_vectorize_keeps_no_guard_that_cuts_a_vector(assumed: str) -> None:
+    with pytest.raises(RefusedError) as e:
+        applied("vecadd", f"specialize({assumed})\nsplit(i, 64)\nvectorize(i.i, 4)")
+    assert e.value.diagnostic.code == "E-VECTOR-TAIL"
+    assert e.value.diagnostic.repair == "specialize(n % 4 == 0)"
+
+
+def test_a_guard_on_an_unaligned_start_is_not_whole() -> None:
+    # The stencil's interior starts at 1, but the loop counts from 0: cols - 2 must be divisible.
+    assert code("stencil", "specialize(cols % 4 == 0)\nvectorize(j, 4)") == "E-VECTOR-TAIL"
+
+
+def test_vectorize_of_other_loops_than_the_contiguous_is_refused() -> None:
+    assert code("transpose", "specialize(rows % 4 == 0)\nreorder([j, i])\nvectorize(j, 4)") == "E-VECTOR-TAIL"
+    assert code("column_sum", "specialize(rows % 4 == 0)\nvectorize(r, 4)") == "E-VECTOR-STRIDE"
+
+
+def test_launch_bounds_are_kept_by_later_statements() -> None:
+    kernel = applied("vecadd", "launch_bounds(256, 4)\nsplit(i, 256)").kernel
+    assert (kernel.max_threads, kernel.min_blocks) == (256, 4)
