@@ -1,0 +1,136 @@
+"""Execution of a rendered module on the CPU, under checks, on shapes that reach every variant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from evolve.codegen.launch import ConcreteLaunch
+from evolve.codegen.rendered import Rendered, concretise, concretise_variant
+from evolve.devices.sim.build import HostProgram
+from evolve.devices.sim.execute import ExecOptions, Execution, execute
+from evolve.ir.errors import EvolveError
+from evolve.scoring.references import Expected, References, worst_error
+from evolve.scoring.task import Task, size_key
+from evolve.workload.model import Sizes
+from evolve.workload.shapes import check_shapes_for
+
+MEMORY_MB = 4096
+TIME_LIMIT_S = 60.0
+LARGEST_CHECK_BYTES = 4 << 20
+"""Of all arrays, but for a variant's smallest shape, which runs whatever its size."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The first thing that went wrong, in a sentence."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was executed: shapes a variant ran on (-1: the original), and the worst error in tolerances."""
+
+    runs: int
+    variants: tuple[int, ...]
+    worst: float
+
+
+class Correctness:
+    """Checks modules of one task, remembering which elements the original writes at each shape."""
+
+    def __init__(self, task: Task, references: References) -> None:
+        self.task = task
+        self.references = references
+        self._kept: dict[object, dict[str, NDArray[Any]]] = {}
+
+    def check_original(self, rendered: Rendered, program: HostProgram) -> Failure | Checked:
+        """The kernel as given, on every input family and every check shape: is the lifting right?"""
+        families = self.task.workload.families
+        plan = [(s, f) for s in self.task.workload.check for f in families]
+        return self._run(rendered, program, plan, wanted=(-1,))
+
+    def check(self, rendered: Rendered, program: HostProgram) -> Failure | Checked:
+        """Every variant on the smallest shapes in its guard, and one step outside; families in rotation."""
+        families = self.task.workload.families
+        sizes = [s.name for s in self.task.source.kernel.scalars if s.is_size]
+        plan: list[tuple[Sizes, str]] = []
+        for v in rendered.variants:
+            shapes = check_shapes_for((v.guard,), self.task.workload, sizes)
+            small = [s for s in shapes[1:] if self.task.workload.bytes_at(s) <= LARGEST_CHECK_BYTES]
+            plan += [(s, families[(k + 1) % len(families)]) for k, s in enumerate([*shapes[:1], *small])]
+        return self._run(rendered, program, plan, wanted=tuple(range(len(rendered.variants))))
+
+    def _run(
+        self,
+        rendered: Rendered,
+        program: HostProgram,
+        plan: Sequence[tuple[Sizes, str]],
+        wanted: tuple[int, ...],
+    ) -> Failure | Checked:
+        ran: set[int] = set()
+        worst = 0.0
+        for sizes, family in plan:
+            variant, launches = concretise(rendered, sizes)
+            if variant < 0 and -1 not in wanted:
+                # Outside every guard: that the original runs there is all there is to see.
+                continue
+            ran.add(variant)
+            expected = self.references.expected(sizes, family)
+            where = ", ".join(f"{n}={v}" for n, v in sizes.items())
+            try:
+                done = self._execute(program, launches, expected, ("forward", "permuted"))
+            except EvolveError as e:
+                return Failure(f"{where}: {e.message}")
+            if done.findings:
+                return Failure(f"{where}: {done.findings[0].message}")
+            if done.order_sensitive:
+                return Failure(f"{where}: {done.order_sensitive[0]} depends on the order of threads")
+            must = self._written(sizes, rendered, program, expected)
+            for name in self.task.outputs:
+                if (must[name] & ~done.written[name]).any():
+                    return Failure(f"{where}: it does not write all of {name}")
+                if (done.written[name] & ~must[name]).any():
+                    return Failure(f"{where}: it writes elements of {name} that the original leaves alone")
+                mask = done.written[name]
+                error = worst_error(
+                    done.outputs[name][mask], expected.values[name][mask], expected.tolerances[name][mask]
+                )
+                worst = max(worst, error)
+                if error > 1.0:
+                    return Failure(
+                        f"{where}, {family} inputs: {name} is off by {error:.3g} times the tolerance"
+                    )
+        missing_variants = [v for v in wanted if v not in ran]
+        if missing_variants:
+            return Failure(f"no shape was found on which variant {missing_variants[0] + 1} runs")
+        return Checked(len(plan), tuple(sorted(ran)), worst)
+
+    def _written(
+        self, sizes: Sizes, rendered: Rendered, program: HostProgram, expected: Expected
+    ) -> dict[str, NDArray[Any]]:
+        """Elements that the original writes at these sizes, found by running it once."""
+        key = size_key(sizes)
+        if key not in self._kept:
+            launches = concretise_variant(rendered, -1, sizes)
+            self._kept[key] = self._execute(program, launches, expected, ("forward",)).written
+        return self._kept[key]
+
+    def _execute(
+        self,
+        program: HostProgram,
+        launches: Sequence[ConcreteLaunch],
+        expected: Expected,
+        orders: tuple[str, ...],
+    ) -> Execution:
+        options = ExecOptions(
+            orders=orders,
+            inout=frozenset(self.task.inouts),
+            time_limit_s=TIME_LIMIT_S,
+            memory_limit_mb=MEMORY_MB,
+        )
+        return execute(program, launches, expected.inputs, set(self.task.outputs), options)

@@ -1,0 +1,143 @@
+"""Scoring without a GPU: executed on the CPU under checks, its time estimated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+from evolve.codegen.launch import ConcreteLaunch
+from evolve.codegen.module import render
+from evolve.codegen.rendered import Rendered, concretise
+from evolve.devices.estimate import Estimate, estimate
+from evolve.devices.sim.build import HostProgram, compile_host
+from evolve.devices.sim.tracing import TraceBuffer, sample_blocks, trace
+from evolve.devices.traffic import Traffic, traffic_of
+from evolve.ir.errors import EvolveError
+from evolve.ir.kernel import Module
+from evolve.scoring.correctness import Checked, Correctness, Failure
+from evolve.scoring.fitness import beats_physics, fitness
+from evolve.scoring.references import References
+from evolve.scoring.task import Outcome, Task
+from evolve.sol.gap import Breakdown, gap
+from evolve.toolchain.cubin import Cubin, read_cubin
+from evolve.toolchain.lines import LINE_INFO
+from evolve.toolchain.nvrtc import compile_cuda
+from evolve.toolchain.sass import Sass, disassemble
+from evolve.workload.inputs import numpy_dtype
+from evolve.workload.model import Sizes
+
+SAMPLED_BLOCKS = 4
+
+
+class EstimatedScorer:
+    """Scores modules of one task for a GPU that is not there. Every time it gives is an estimate."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.references = References(task)
+        self.correctness = Correctness(task, self.references)
+        self.arch = task.profile.arch
+
+    def baseline(self) -> Outcome:
+        """The original, which must agree with the reference on every family: else the lifting is wrong."""
+        return self._score(self.task.original, is_original=True)
+
+    def score(self, module: Module) -> Outcome:
+        """A proved module."""
+        return self._score(module, is_original=not module.variants)
+
+    def _score(self, module: Module, *, is_original: bool) -> Outcome:
+        rendered = render(module)
+        text = rendered.text
+        built = compile_cuda(text, self.arch, [LINE_INFO])
+        if built.cubin is None:
+            first = built.errors[0] if built.errors else None
+            where = f"line {first.line}: " if first and first.line else ""
+            return Outcome("compile_failed", text, message=where + (first.message if first else built.log))
+        program = compile_host(text, list(rendered.signatures))
+        check = self.correctness.check_original if is_original else self.correctness.check
+        checked = check(rendered, program)
+        if isinstance(checked, Failure):
+            return Outcome("incorrect", text, message=checked.message)
+        return self._timed(rendered, program, built.cubin, checked)
+
+    def _timed(self, rendered: Rendered, program: HostProgram, image: bytes, checked: Checked) -> Outcome:
+        cubin, sass = read_cubin(image), disassemble([image])[0]
+        totals: list[float] = []
+        first: Estimate | None = None
+        variants: list[int] = []
+        for shape, sizes in enumerate(self.task.workload.timed):
+            variant, launches = concretise(rendered, sizes)
+            variants.append(variant)
+            try:
+                parts = self._estimates(program, launches, sizes, cubin, sass, shape)
+            except EvolveError as e:
+                return Outcome("incorrect", rendered.text, message=e.message)
+            except ValueError as e:
+                return Outcome("compile_failed", rendered.text, message=str(e))
+            totals.append(sum(p.time_s for p in parts))
+            first = first or parts[0]
+        detail = self._detail(rendered, cubin, checked, variants) | {
+            "times_us": [t * 1e6 for t in totals],
+            "estimate": first.to_json() if first else {},
+        }
+        suspicious = beats_physics(self.task, totals)
+        if suspicious:
+            return Outcome("quarantined", rendered.text, sum(totals), detail=detail, message=suspicious)
+        assert first is not None
+        report = gap(
+            self.task.bounds[0], Breakdown(totals[0], "estimated", first.terms, first.shares, first.facts)
+        )
+        return Outcome(
+            "scored",
+            rendered.text,
+            time_s=sum(totals),
+            fitness=fitness(self.task, totals),
+            gap=report.to_json(),
+            detail=detail,
+        )
+
+    def _estimates(
+        self,
+        program: HostProgram,
+        launches: tuple[ConcreteLaunch, ...],
+        sizes: Sizes,
+        cubin: Cubin,
+        sass: Mapping[str, Sass],
+        shape: int,
+    ) -> list[Estimate]:
+        buffers = {
+            a.name: TraceBuffer(numpy_dtype(a.dtype).name, prod(a.shape(sizes)))
+            for a in self.task.workload.arrays
+        }
+        blocks = [sample_blocks(x.grid, SAMPLED_BLOCKS) for x in launches]
+        traffics: list[Traffic] = [traffic_of(t) for t in trace(program, launches, buffers, blocks)]
+        b = self.task.bounds[shape]
+        return [
+            estimate(
+                self.task.profile,
+                cubin.kernels[x.kernel],
+                sass[x.kernel],
+                t,
+                x.grid,
+                x.block,
+                x.shared_bytes,
+                footprint=(b.bytes_read, b.bytes_written),
+            )
+            for x, t in zip(launches, traffics, strict=True)
+        ]
+
+    def _detail(
+        self, rendered: Rendered, cubin: Cubin, checked: Checked, variants: list[int]
+    ) -> dict[str, Any]:
+        used = [rendered.original if v < 0 else rendered.variants[v].launches[0] for v in variants]
+        resources = [cubin.kernels[x.kernel] for x in used]
+        return {
+            "timed_variants": variants,
+            "registers": [r.registers for r in resources],
+            "shared_bytes": [r.shared_bytes for r in resources],
+            "local_bytes": [r.stack_bytes for r in resources],
+            "runs_checked": checked.runs,
+            "worst_error": checked.worst,
+        }

@@ -1,0 +1,95 @@
+"""Float64 results of the lifted kernel with a tolerance for each element, once per shape and family."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evolve.codegen.reference import Reference, Role, render_reference
+from evolve.codegen.reference_runtime import TOLERANCE_FACTOR
+from evolve.devices.sim.plain import run_plain
+from evolve.scoring.task import Task, size_key
+from evolve.workload.inputs import generate, numpy_dtype
+from evolve.workload.model import Sizes
+
+Arrays = dict[str, NDArray[Any]]
+
+KEPT = 256
+"""References kept in memory; check shapes are small."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """For each output its value (float64; integers as they are) and the error allowed, element by element."""
+
+    inputs: Arrays
+    values: Arrays
+    tolerances: Arrays
+
+
+class References:
+    """References of one task, on demand."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.reference: Reference = render_reference(task.source.kernel)
+        self._kept: dict[object, Expected] = {}
+
+    def expected(self, sizes: Sizes, family: str, *, keep: bool = True) -> Expected:
+        """Inputs and expected outputs. Raises EvolveError `sim.reference` when the reference itself fails."""
+        key = (size_key(sizes), family)
+        found = self._kept.get(key)
+        if found is None:
+            found = self._compute(sizes, family)
+            if keep:
+                if len(self._kept) >= KEPT:
+                    self._kept.clear()
+                self._kept[key] = found
+        return found
+
+    def inputs(self, sizes: Sizes, family: str) -> Arrays:
+        """All arrays at these sizes; those that the kernel only writes start as zeros."""
+        made: Arrays = dict(generate(self.task.workload, sizes, family, self.task.seed))
+        for a in self.task.workload.arrays:
+            if a.name not in made:
+                made[a.name] = np.zeros(a.shape(sizes), numpy_dtype(a.dtype))
+        return made
+
+    def _compute(self, sizes: Sizes, family: str) -> Expected:
+        inputs = self.inputs(sizes, family)
+        arrays: Arrays = {}
+        for a in self.reference.arrays:
+            if a.role is Role.INPUT:
+                arrays[a.name] = inputs[a.buffer]
+            else:
+                arrays[a.name] = np.zeros(inputs[a.buffer].shape, np.float64)
+        scalars = {n: sizes[n] for n in self.reference.scalars}
+        writable = {a.name for a in self.reference.arrays if a.role is not Role.INPUT}
+        done = run_plain(
+            self.reference.text,
+            self.reference.function,
+            arrays,
+            scalars,
+            writable=writable,
+            order=[*(a.name for a in self.reference.arrays), *self.reference.scalars],
+            time_limit_s=300.0,
+            memory_limit_mb=8192,
+        )
+        values = {a.buffer: done[a.name] for a in self.reference.arrays if a.role is Role.VALUE}
+        tolerances = {
+            a.buffer: done[a.name] * TOLERANCE_FACTOR for a in self.reference.arrays if a.role is Role.ERROR
+        }
+        return Expected(inputs, values, tolerances)
+
+
+def worst_error(got: NDArray[Any], want: NDArray[Any], tolerance: NDArray[Any]) -> float:
+    """The largest |got - want| / tolerance; infinite where NaN or infinity does not match in place."""
+    g, w = got.astype(np.float64).ravel(), want.astype(np.float64).ravel()
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        same = (g == w) | (np.isnan(g) & np.isnan(w))
+        ratio = np.abs(g - w) / np.maximum(tolerance.astype(np.float64).ravel(), np.finfo(np.float64).tiny)
+    ratio = np.where(same, 0.0, np.where(np.isfinite(ratio), ratio, np.inf))
+    return float(ratio.max(initial=0.0))

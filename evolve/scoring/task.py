@@ -1,0 +1,74 @@
+"""What is being optimised, and what came of a candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from evolve.compiler.compile import Source
+from evolve.ir.kernel import Module
+from evolve.sol.bound import Bound, bound
+from evolve.target.profile import Profile
+from evolve.workload.model import Sizes, Workload
+
+Status = Literal["scored", "compile_failed", "incorrect", "quarantined"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A lifted kernel on a workload and a GPU. `bounds` has one entry a timed shape."""
+
+    source: Source
+    workload: Workload
+    profile: Profile
+    seed: int = 0
+    bounds: tuple[Bound, ...] = field(default=(), hash=False)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Arrays that the kernel writes."""
+        return tuple(a.name for a in self.workload.arrays if a.role != "in")
+
+    @property
+    def inouts(self) -> tuple[str, ...]:
+        """Arrays that it reads and writes."""
+        return tuple(a.name for a in self.workload.arrays if a.role == "inout")
+
+    @property
+    def original(self) -> Module:
+        """The kernel as given."""
+        k = self.source.kernel
+        return Module((), self.source.original, k.params, k.buffers, k.scalars)
+
+
+def make_task(source: Source, workload: Workload, profile: Profile, seed: int = 0) -> Task:
+    """A task with its bounds. Raises EvolveError as `sol.bound` does."""
+    bounds = tuple(bound(source.kernel, s, profile, workload.numerics) for s in workload.timed)
+    return Task(source, workload, profile, seed, bounds)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one module.
+
+    time_s    sum over the timed shapes, seconds; None unless timed
+    fitness   geometric mean over the timed shapes of attainable time / time; 0 unless scored
+    source    the CUDA text
+    gap       the gap report of the first timed shape, JSON data
+    detail    registers, shared memory, variant, shapes checked …, JSON data
+    message   why it is not scored
+    """
+
+    status: Status
+    source: str
+    time_s: float | None = None
+    fitness: float = 0.0
+    gap: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    detail: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    message: str = ""
+
+
+def size_key(sizes: Sizes) -> tuple[tuple[str, int | float], ...]:
+    """A hashable form of sizes."""
+    return tuple(sorted(sizes.items()))

@@ -1,0 +1,92 @@
+"""`--device`: which device a text names, and its profile."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from evolve.ir.errors import EvolveError
+from evolve.search.problem import Device
+from evolve.target.profile import Profile, list_profiles, load_profile
+
+DEFAULT_PROFILE = "h100-sxm"
+"""What `auto` estimates for where there is no GPU."""
+
+
+def choose_device(text: str) -> tuple[Device, Profile]:
+    """The device that `auto`, `sim`, `sim:PROFILE`, `cuda` or `cuda:N` names, and its profile.
+
+    Raises EvolveError `unknown-device`, `unknown-profile`, `no-cuda`.
+    """
+    kind, _, rest = text.partition(":")
+    if kind == "auto" and not rest:
+        return _cuda("0") if has_gpu() else _sim(DEFAULT_PROFILE)
+    if kind == "sim":
+        return _sim(rest or DEFAULT_PROFILE)
+    if kind == "cuda":
+        return _cuda(rest or "0")
+    raise EvolveError(
+        "unknown-device", f"there is no device {text!r}", hint="auto, sim:PROFILE, cuda or cuda:N"
+    )
+
+
+def has_gpu() -> bool:
+    """Whether PyCUDA and a driver with a device are there; creates no context."""
+    if find_spec("pycuda") is None:
+        return False
+    try:
+        import pycuda.driver as cuda
+
+        cuda.init()
+        return int(cuda.Device.count()) > 0
+    except Exception:
+        # PyCUDA raises its own errors, ImportError without a driver library, and more.
+        return False
+
+
+def _sim(stem: str) -> tuple[Device, Profile]:
+    profile = load_profile(stem)
+    cc = profile.compute_capability
+    if profile.vendor.lower() != "nvidia" or cc is None or tuple(cc) < (7, 5):
+        raise EvolveError(
+            "unknown-device",
+            f"{profile.name} cannot be simulated: NVRTC compiles for compute capability 7.5 and newer",
+            hint="`evolve inspect` gives its bounds",
+        )
+    return Device("sim", stem, "estimated"), profile
+
+
+def _cuda(ordinal: str) -> tuple[Device, Profile]:
+    if not ordinal.isdigit():
+        raise EvolveError("unknown-device", f"cuda:{ordinal}: the part after the colon is a number")
+    if not has_gpu():
+        raise EvolveError(
+            "no-cuda",
+            "--device cuda needs PyCUDA and a CUDA GPU, and here is none",
+            hint="see `evolve doctor`; without a GPU use --device sim:h200-sxm",
+        )
+    import pycuda.driver as cuda
+
+    if int(ordinal) >= cuda.Device.count():
+        raise EvolveError("unknown-device", f"there is no cuda:{ordinal}; devices: {cuda.Device.count()}")
+    device = cuda.Device(int(ordinal))
+    profile = match_profile(
+        device.name(), int(device.get_attribute(cuda.device_attribute.MULTIPROCESSOR_COUNT))
+    )
+    return Device("cuda", profile.stem, "measured"), profile
+
+
+def match_profile(name: str, multiprocessors: int) -> Profile:
+    """The profile of a GPU by the driver's name and its number of SMs.
+
+    Raises EvolveError `unknown-gpu`: peaks are never guessed.
+    """
+    words = set(name.replace("NVIDIA", "").replace("-", " ").lower().split())
+    for stem in list_profiles():
+        profile = load_profile(stem)
+        if profile.sms == multiprocessors and words & set(stem.split("-")) - {"sxm", "pcie", "rtx"}:
+            return profile
+    raise EvolveError(
+        "unknown-gpu",
+        f"no profile in hardware/ fits {name} with {multiprocessors} SMs",
+        hint="write one and put it in ./hardware or $EVOLVE_HARDWARE",
+    )

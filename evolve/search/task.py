@@ -1,0 +1,179 @@
+"""The real problem behind the search: a lifted kernel, the compiler and a scorer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from functools import cached_property
+from typing import Protocol, cast
+
+from evolve.compiler.compile import Source, compile_program
+from evolve.dsl.parser import parse
+from evolve.dsl.program import Program, print_program
+from evolve.features.extract import extract
+from evolve.frontend.lift import Lifted, lift
+from evolve.ir.kernel import Module, Original
+from evolve.ir.printer import content_hash, print_kernel
+from evolve.legality.verdict import Limits
+from evolve.scoring.task import Outcome, Task, make_task
+from evolve.search.devices import choose_device
+from evolve.search.problem import (
+    Comparison,
+    Compiled,
+    Device,
+    ProblemInfo,
+    ProblemRequest,
+    Score,
+    Sol,
+    Verdict,
+)
+from evolve.transforms.apply import apply_program
+from evolve.transforms.moves import MoveLimits, legal_moves
+from evolve.workload.infer import infer
+from evolve.workload.model import Contract, Workload
+from evolve.workload.toml import from_toml, to_toml
+from evolve.workload.validate import validate
+
+STATIC_SHARED_BYTES = 48 * 1024
+"""Static arrays of a block: more needs dynamic shared memory and an opt-in."""
+
+
+class Scorer(Protocol):
+    """What a device offers: outcomes of modules."""
+
+    def baseline(self) -> Outcome: ...
+    def score(self, module: Module) -> Outcome: ...
+
+
+class KernelProblem:
+    """One kernel on one workload and one device. Implements `search.problem.Problem`."""
+
+    def __init__(self, lifted: Lifted, task: Task, device: Device, numerics: str) -> None:
+        self.lifted = lifted
+        self.task = task
+        self.device = device
+        self.numerics = numerics
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        """Made when first needed, so that compiling alone starts no worker."""
+        if self.device.kind == "cuda":
+            from evolve.scoring.measured import MeasuredScorer
+
+            return MeasuredScorer(self.task)
+        from evolve.scoring.estimated import EstimatedScorer
+
+        return EstimatedScorer(self.task)
+
+    @property
+    def limits(self) -> Limits:
+        """What the prover checks programs against."""
+        return Limits(self.task.profile.limits.threads_per_block, STATIC_SHARED_BYTES)
+
+    def info(self) -> ProblemInfo:
+        """What is known before the search."""
+        w, b = self.task.workload, self.task.bounds[0]
+        sizes = {s.name: w.timed[0][s.name] for s in self.task.source.kernel.scalars if s.is_size}
+        total = sum(x.time_s for x in self.task.bounds)
+        hard = sum(x.hard_time_s for x in self.task.bounds)
+        return ProblemInfo(
+            entry=w.entry,
+            device=self.device,
+            sol=Sol(total * 1e6, hard * 1e6, b.binding),
+            workload_toml=to_toml(w),
+            workload=w.as_dict() | {"sizes": sizes},
+            assumptions=w.assumed,
+            summary=print_kernel(self.task.source.kernel),
+            features=extract(self.task.source.kernel, w.timed[0]).to_json(),
+            numerics=self.numerics,
+            kernel=self.task.source.kernel,
+            target=self.task.profile,
+        )
+
+    def parse(self, text: str) -> Program:
+        """Raises EvolveError `malformed-program`."""
+        return parse(text)
+
+    def canonical(self, program: Program) -> str:
+        """The printed program."""
+        return print_program(program)
+
+    def compile(self, program: Program) -> Compiled:
+        """Applies, proves and packs."""
+        return self._compile(program, blame=False)
+
+    def explain(self, program: Program) -> Compiled:
+        """As `compile`; a refusal of the result is blamed on a statement, at the price of more proofs."""
+        return self._compile(program, blame=True)
+
+    def _compile(self, program: Program, *, blame: bool) -> Compiled:
+        done = compile_program(self.task.source, program, self.limits, blame=blame)
+        verdict = cast(Verdict, done.verdict.status.name)
+        diagnostics = tuple(asdict(d) for d in done.verdict.diagnostics)
+        if done.module is None:
+            return Compiled(verdict, diagnostics)
+        return Compiled(verdict, diagnostics, content_hash(done.module), done.module)
+
+    def score(self, compiled: Compiled) -> Score:
+        """Builds, executes, checks and times."""
+        return _as_score(self.scorer.score(compiled.payload))
+
+    def baseline(self) -> Score:
+        """The kernel as given."""
+        return _as_score(self.scorer.baseline())
+
+    def compare(self, first: Compiled, second: Compiled) -> Comparison:
+        """Interleaved, on a GPU only."""
+        from evolve.scoring.measured import MeasuredScorer
+
+        if not isinstance(self.scorer, MeasuredScorer):
+            raise TypeError("estimates are not compared by measuring again")
+        a, b, better, detail = self.scorer.compare(first.payload, second.payload)
+        return Comparison(a * 1e6, b * 1e6, better, detail)
+
+    def legal_moves(self, text: str) -> Sequence[str]:
+        """Statements whose preconditions hold after the program."""
+        applied = apply_program(self.task.source.kernel, parse(text))
+        limits = MoveLimits(self.limits.threads_per_block, self.limits.shared_bytes)
+        return legal_moves(applied.kernel, applied.names, limits)
+
+
+def open_problem(request: ProblemRequest) -> KernelProblem:
+    """Lifts the kernel, settles workload and device. Raises EvolveError."""
+    lifted = lift(request.kernel_file, request.entry, request.kernel_text)
+    workload = _workload(lifted, request)
+    device, profile = choose_device(request.device)
+    original = _launched(lifted.original, workload)
+    source = Source(lifted.kernel, original, lifted.no_wrap)
+    return KernelProblem(lifted, make_task(source, workload, profile), device, workload.numerics)
+
+
+def _workload(lifted: Lifted, request: ProblemRequest) -> Workload:
+    workload, file = infer(lifted), None
+    if request.workload_text is not None:
+        file = request.workload_file or "the workload"
+        workload = from_toml(request.workload_text, workload, file)
+    elif lifted.comment_block is not None:
+        file = request.kernel_file
+        workload = from_toml(lifted.comment_block, workload, file)
+    if request.numerics != "reassociate":
+        workload = replace(workload, numerics=cast(Contract, request.numerics))
+    validate(workload, lifted.kernel, lifted.no_wrap, file)
+    return workload
+
+
+def _launched(original: Original, workload: Workload) -> Original:
+    launch = workload.launch
+    return replace(original, grid=launch.grid, block=launch.block, shared_bytes=launch.shared_bytes)
+
+
+def _as_score(o: Outcome) -> Score:
+    return Score(
+        status=o.status,
+        time_us=None if o.time_s is None else o.time_s * 1e6,
+        fitness=o.fitness,
+        source=o.source,
+        gap=o.gap,
+        detail=o.detail,
+        message=o.message,
+    )
