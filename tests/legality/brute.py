@@ -2,8 +2,10 @@
 
 Values are symbolic, so equality means equality for all inputs: ("in", buffer, cell) for initial
 contents, ("undefined",), operations as tuples, and accumulations with their contributions as a
-multiset. Threads run in lock step; accesses are kept with the number of barriers their block has
-passed, so that unordered conflicts show.
+multiset. Every thread has its own copy of every register buffer, whole: whoever reads an element
+that it did not write itself reads ("undefined",), except in a combine loop, where the element of
+thread.x number i is read in iteration i. Threads run in lock step; accesses are kept with the
+number of barriers their block has passed, so that unordered conflicts show.
 """
 
 from __future__ import annotations
@@ -52,13 +54,13 @@ _ARITHMETIC = {
 
 
 class Run:
-    """One execution. Registers of a thread live in a dictionary of its own."""
+    """One execution."""
 
     def __init__(self, kernel: Kernel, sizes: dict[str, int]) -> None:
         self.kernel = kernel
         self.sizes = sizes
         self.buffers: dict[str, Buffer] = {b.name: b for b in kernel.buffers}
-        self.depth: dict[str, int] = {}
+        self.combining: int | None = None
         self.out = Outcome({})
         self.memory: dict[Any, Value] = {}
         self.epoch: Counter[tuple[int, ...]] = Counter()
@@ -69,14 +71,7 @@ class Run:
                 n = self.index(site.stmt.extent, dict(sizes))
                 self.block_extent[site.stmt.kind] = max(self.block_extent[site.stmt.kind], n)
             if isinstance(site.stmt, Alloc):
-                b = site.stmt.buffer
-                self.buffers[b.name] = b
-                below = {x.kind for s in walk(kernel.body) for x in s.loops if _fills(s.stmt, b.name)}
-                above = {x.kind for x in site.loops}
-                self.depth[b.name] = 0
-                self.private_axes = getattr(self, "private_axes", {})
-                owned = (below - above) & set(THREADS) if b.extents else set()
-                self.private_axes[b.name] = [a for a in THREADS if a not in owned]
+                self.buffers[site.stmt.buffer.name] = site.stmt.buffer
 
     def index(self, e: Expr, env: dict[str, int]) -> Any:
         match e:
@@ -127,7 +122,9 @@ class Run:
                     self.barrier(axes)
                 for i in range(self.index(s.extent, env)):
                     inner = {**axes, s.kind: i} if s.kind.is_thread or s.kind.is_grid else axes
+                    self.combining = i if s.kind.is_combine else None
                     self.block(s.body, {**env, s.var: i}, inner)
+                self.combining = None
             case Alloc():
                 self.forget(s.buffer.name, axes)
             case Barrier():
@@ -141,8 +138,8 @@ class Run:
     def forget(self, name: str, axes: dict[LoopKind, int]) -> None:
         """Contents are undefined where a declaration is passed: for the threads that pass it."""
         grid = tuple(axes.get(a, 0) for a in GRIDS)
-        private = self.private_axes[name] if self.buffers[name].space is Space.REGISTER else []
-        fixed = {private.index(a): axes[a] for a in private if a in axes}
+        register = self.buffers[name].space is Space.REGISTER
+        fixed = {THREADS.index(a): axes[a] for a in THREADS if a in axes} if register else {}
         for key in [k for k in self.memory if k[1] == name and k[0] == "l"]:
             if key[2] == grid and all(key[3][i] == v for i, v in fixed.items()):
                 del self.memory[key]
@@ -181,8 +178,7 @@ class Run:
                 self.out.faults.add("bounds")
         grid = tuple(axes.get(a, 0) for a in GRIDS)
         if b.space is Space.REGISTER:
-            tag = tuple(thread[THREADS.index(a)] for a in self.private_axes[buffer])
-            return ("l", buffer, grid, tag, where)
+            return ("l", buffer, grid, thread, where)
         key: Any = ("g", buffer, where) if b.space is Space.GLOBAL else ("l", buffer, grid, (), where)
         self.touched.setdefault(key, []).append((grid, thread, self.epoch[grid], writes))
         return key
@@ -203,6 +199,8 @@ class Run:
             case Var():
                 return ("scalar", e.name)
             case Load():
+                if self.combining is not None and self.buffers[e.buffer].space is Space.REGISTER:
+                    thread = (self.combining, *thread[1:])
                 key = self.cell(e.buffer, e.indices, env, axes, thread, writes=False)
                 got = self.content(key, e.buffer)
                 if got == ("undefined",):
@@ -253,10 +251,6 @@ def combine(s: Reduce, old: Value, new: Value, faults: set[str]) -> Value:
     if not parts:
         return base
     return Sum(name, base, frozenset(parts.items()))
-
-
-def _fills(s: Stmt, name: str) -> bool:
-    return isinstance(s, Store | Reduce) and s.buffer == name
 
 
 def outcome(kernel: Kernel, sizes: dict[str, int]) -> Outcome:
