@@ -1,0 +1,171 @@
+"""Random scheduled kernels, most of them wrong: random programs, refusals ignored, IR damaged.
+
+Whatever the prover accepts of them must run without a finding and compute what the source computes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from unittest.mock import patch
+
+from evolve.codegen.host_eval import evaluate
+from evolve.compiler.compile import finish
+from evolve.dsl.diagnostic import RefusedError
+from evolve.dsl.parser import parse_statement
+from evolve.ir.expr import conjunction
+from evolve.ir.kernel import Kernel
+from evolve.ir.verify import MalformedKernelError, verify
+from evolve.legality.prove import prove
+from evolve.legality.verdict import Limits, Status, Verdict
+from evolve.transforms import moves
+from evolve.transforms.apply import apply
+from evolve.transforms.moves import MoveLimits
+from evolve.transforms.names import NameTable
+from tests.illegal.forcing import forgiving
+from tests.illegal.lifted import KEEPS, NAMES, Scalars, source, workload
+from tests.illegal.mutate import mutate
+from tests.illegal.running import Outcome, run_kernel
+
+FORGIVABLE = (
+    "E-CARRIED", "E-AXIS", "E-SHARED-SCOPE", "E-STAGE-WRITTEN", "E-REDUCE-WIDTH", "E-REDUCE-READ",
+    "E-REDUCE-NEST", "E-JAM-APART", "E-JAM-EXTENT", "E-VECTOR-TAIL", "E-VECTOR-BODY", "E-VECTOR-STRIDE",
+    "E-LOOP-KIND", "E-GRID-NEST", "E-INSIDE", "E-EXPAND", "E-ACCUMULATE", "E-REORDER-BOUND",
+)  # fmt: skip
+"""Preconditions that another layer must stand in for."""
+WEIGHTS = {
+    "bind": 6, "block_reduce": 3, "warp_reduce": 3, "stage": 4, "split": 3, "tile": 2, "vectorize": 3,
+    "accumulate_in_register": 3, "distribute": 2, "jam": 2,
+}  # fmt: skip
+MODES = ("legal", "forgiven", "mutated", "mutated-late")
+MOST_LOOPS = 16
+FIXED: dict[str, tuple[int, ...]] = {
+    "column_sum": (32, 64, 36), "gelu": (64, 128, 100), "layernorm": (32, 64, 96), "matmul": (8, 16, 12),
+    "recurrence": (17, 33, 9), "running_sum": (16, 32, 17), "sweep": (5, 9, 8), "row_sum": (32, 64, 40), "saxpy": (64, 128, 100), "softmax": (32, 64, 48), "stencil": (10, 18, 14),
+    "transpose": (16, 32, 24), "vecadd": (64, 128, 100),
+}  # fmt: skip
+SPLITS = (2, 3, 4, 5, 8, 16, 32)
+TILES = (3, 4, 8, 16)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A scheduled kernel, barriers placed, and how it came about."""
+
+    name: str
+    text: str
+    kernel: Kernel
+
+
+@dataclass
+class Tally:
+    """What became of the candidates; `accepted_wrong` holds those that must not exist."""
+
+    made: int = 0
+    status: Counter[str] = field(default_factory=Counter)
+    codes: Counter[str] = field(default_factory=Counter)
+    ran: int = 0
+    unrendered: Counter[str] = field(default_factory=Counter)
+    accepted_wrong: list[tuple[Candidate, Scalars, Outcome]] = field(default_factory=list)
+
+
+def candidate(rng: random.Random) -> Candidate | None:
+    """A random schedule of a random kernel; None when nothing came of it."""
+    name = rng.choice(NAMES)
+    mode = rng.choice(MODES)
+    codes = frozenset(c for c in FORGIVABLE if rng.random() < 0.3) if mode == "forgiven" else frozenset()
+    with forgiving(codes), small_moves(name):
+        kernel, lines = _walk(source(name).kernel, rng, rng.randint(1, 9), strict=mode != "forgiven")
+    text = f"# {name}, {mode} {' '.join(sorted(codes))}\n" + "".join(f"{x}\n" for x in lines)
+    try:
+        if mode == "mutated":
+            kernel, what = mutate(kernel, rng)
+            text += f"# then: {what}\n"
+        kernel = finish(kernel)
+        if mode == "mutated-late":
+            kernel, what = mutate(kernel, rng)
+            text += f"# after placing barriers: {what}\n"
+        verify(kernel)
+    except (MalformedKernelError, LookupError):
+        return None
+    return Candidate(name, text, kernel)
+
+
+def small_moves(name: str):  # type: ignore[no-untyped-def]
+    """The search's moves, with numbers for small sizes, odd ones among them."""
+    return patch.multiple(
+        moves, FIXED_SIZES=FIXED[name], SPLITS=SPLITS, TILES=TILES, DIVISORS=(2, 4, 8), MOST_UNROLLED=16
+    )
+
+
+def _walk(kernel: Kernel, rng: random.Random, length: int, *, strict: bool) -> tuple[Kernel, list[str]]:
+    names, lines = NameTable(), []
+    if rng.random() < 0.7:
+        for s in kernel.scalars:
+            if s.is_size and rng.random() < 0.8:
+                value = rng.choice(moves.FIXED_SIZES)
+                kernel, names = apply(kernel, parse_statement(f"specialize({s.name} == {value})"), names)
+                lines.append(f"specialize({s.name} == {value})")
+    for _ in range(length):
+        if len(moves.sites(kernel)) > MOST_LOOPS:
+            break
+        texts = [t for group in moves._candidates(kernel, MoveLimits()) for t in group]
+        by: dict[str, list[str]] = {}
+        for t in texts:
+            by.setdefault(t.split("(")[0], []).append(t)
+        for _ in range(6):
+            kind = rng.choices(list(by), [WEIGHTS.get(k, 1) for k in by])[0]
+            text = rng.choice(by[kind])
+            try:
+                kernel, names = apply(kernel, parse_statement(text), names)
+            except RefusedError:
+                continue
+            except Exception:
+                # With refusals passed over a transform may trip over what it relied on.
+                if strict:
+                    raise
+                continue
+            lines.append(text)
+            break
+    return kernel, lines
+
+
+def sizes_for(kernel: Kernel, name: str, rng: random.Random) -> dict[str, int | float] | None:
+    """Small sizes under the kernel's assumptions, the uneven ones by preference."""
+    fact = conjunction(kernel.assumptions)
+    wanted = [s.name for s in kernel.scalars if s.is_size]
+    base = dict(workload(name).scalars)
+    menu = (1, 2, 3, 5, 7, 8, 12, 13, 16, 24, 33, 40, 48, 64)
+    for _ in range(3000):
+        trial = {**base, **{n: rng.choice((*menu, *FIXED[name])) for n in wanted}}
+        if min(trial[n] for n in wanted) < 3 and name in KEEPS:
+            continue
+        if evaluate(fact, trial):
+            return trial
+    return None
+
+
+def check(c: Candidate, rng: random.Random, tally: Tally, cache: Path) -> Verdict:
+    """Proves a candidate and runs it if it was accepted."""
+    src = source(c.name)
+    verdict = prove(src.kernel, c.kernel, Limits())
+    tally.made += 1
+    tally.status[verdict.status.value] += 1
+    tally.codes.update({d.code for d in verdict.diagnostics})
+    if verdict.status is not Status.PROVED:
+        return verdict
+    for _ in range(2):
+        sizes = sizes_for(c.kernel, c.name, rng)
+        if sizes is None:
+            return verdict
+        out = run_kernel(src, c.kernel, workload(c.name, sizes, seed=1), cache)
+        tally.ran += 1
+        if out.symptoms == {"unrendered"}:
+            tally.unrendered[out.detail.split(":")[0][:60]] += 1
+            return verdict
+        if not out.clean:
+            tally.accepted_wrong.append((c, sizes, out))
+            return verdict
+    return verdict

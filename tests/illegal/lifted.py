@@ -1,0 +1,94 @@
+"""The ten example kernels and some more as the frontend lifts them, with small workloads to run them on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from evolve.compiler.compile import Source
+from evolve.frontend.lift import lift
+from evolve.ir.affine import simplify
+from evolve.ir.expr import Const, index
+from evolve.ir.stmt import Leaf
+from evolve.ir.visit import substitute, walk
+from tests.interpreter import run
+
+Arrays = dict[str, np.ndarray]
+Scalars = Mapping[str, int | float]
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "kernels"
+MORE = Path(__file__).parent / "kernels"
+"""Kernels whose loops carry dependences, which none of the examples has."""
+FILES = {p.stem: p for folder in (EXAMPLES, MORE) for p in sorted(folder.glob("*.cu"))}
+TEN = tuple(sorted(p.stem for p in EXAMPLES.glob("*.cu")))
+NAMES = tuple(FILES)
+
+SMALL: dict[str, dict[str, int | float]] = {
+    "column_sum": {"rows": 37, "cols": 45},
+    "gelu": {"count": 150},
+    "layernorm": {"rows": 5, "cols": 64},
+    "matmul": {"M": 19, "N": 21, "K": 10},
+    "recurrence": {"rows": 5, "cols": 17},
+    "row_sum": {"rows": 9, "cols": 70},
+    "running_sum": {"rows": 5, "cols": 16},
+    "saxpy": {"n": 150, "alpha": 1.5},
+    "softmax": {"rows": 5, "cols": 64},
+    "stencil": {"rows": 21, "cols": 19},
+    "sweep": {"grids": 3, "rows": 7, "cols": 9},
+    "transpose": {"rows": 37, "cols": 45},
+    "vecadd": {"n": 150},
+}
+"""Sizes that no tile divides, unless the program fixes them."""
+
+KEEPS = frozenset(("recurrence", "running_sum", "saxpy", "stencil", "sweep"))
+"""Kernels whose output also has cells that they read or leave as they were."""
+
+
+@cache
+def source(name: str) -> Source:
+    """A kernel, lifted."""
+    lifted = lift(FILES[name])
+    return Source(lifted.kernel, lifted.original, lifted.no_wrap)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Arrays by name, which of them are outputs, and what the lifted kernel leaves in those (binary64)."""
+
+    scalars: Scalars
+    arrays: Arrays
+    outputs: frozenset[str]
+    kept: frozenset[str]
+    wanted: Arrays
+
+
+def workload(name: str, sizes: Scalars | None = None, seed: int = 0) -> Workload:
+    """The kernel's inputs, random, and its right outputs by serial interpretation of the lifted kernel."""
+    scalars = {**SMALL[name], **(sizes or {})}
+    return _workload(name, tuple(sorted(scalars.items())), seed)
+
+
+@cache
+def _workload(name: str, sizes: tuple[tuple[str, int | float], ...], seed: int) -> Workload:
+    kernel = source(name).kernel
+    scalars = dict(sizes)
+    rng = np.random.default_rng(seed)
+    by = {k: index(int(v)) for k, v in scalars.items() if kernel.scalar(k).is_size}
+    arrays = {}
+    for b in kernel.buffers:
+        shape = []
+        for e in b.extents:
+            n = simplify(substitute(e, by))
+            assert isinstance(n, Const)
+            shape.append(int(n.value))
+        arrays[b.name] = rng.normal(size=shape).astype(np.float32)
+    outputs = frozenset(s.stmt.buffer for s in walk(kernel.body) if isinstance(s.stmt, Leaf))
+    outputs &= arrays.keys()
+    kept = outputs if name in KEEPS else frozenset()
+    given = {k: a for k, a in arrays.items() if k in kept or k not in outputs}
+    done = run(kernel, given, scalars)
+    return Workload(scalars, arrays, outputs, kept, {k: done[k] for k in outputs})

@@ -1,0 +1,321 @@
+"""One random piece of damage to a kernel."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+from evolve.ir.expr import Const, Expr, Load, Var, add, index, var
+from evolve.ir.kernel import Kernel
+from evolve.ir.stmt import Alloc, Barrier, Block, For, If, Origin, Reduce, Stmt, Store
+from evolve.ir.types import MAX, MIN, SUM, DType, LoopKind
+from evolve.ir.visit import map_expr, rewrite, walk
+
+Change = Callable[[Stmt], "Stmt | tuple[Stmt, ...] | None"]
+
+KINDS = (
+    LoopKind.SERIAL, LoopKind.UNROLL, LoopKind.VECTOR, LoopKind.GRID_X, LoopKind.GRID_Y, LoopKind.THREAD_X,
+    LoopKind.THREAD_Y, LoopKind.COMBINE_WARP, LoopKind.COMBINE_BLOCK,
+)  # fmt: skip
+
+
+def mutate(kernel: Kernel, rng: random.Random) -> tuple[Kernel, str]:
+    """The damaged kernel and what was done. Raises LookupError when the kind of damage does not apply."""
+    what = rng.choice(list(DAMAGE))
+    return DAMAGE[what](kernel, rng), what
+
+
+def pick(kernel: Kernel, rng: random.Random, *types: type) -> Stmt:
+    """A random statement of the types. Raises LookupError."""
+    found = [s.stmt for s in walk(kernel.body) if isinstance(s.stmt, types)]
+    if not found:
+        raise LookupError(types)
+    return rng.choice(found)
+
+
+def swap_in(kernel: Kernel, old: Stmt, new: Stmt | tuple[Stmt, ...]) -> Kernel:
+    """The kernel with one statement, found by identity, replaced."""
+    return replace(kernel, body=_swap(kernel.body, old, new))
+
+
+def _swap(block: Block, old: Stmt, new: Stmt | tuple[Stmt, ...]) -> Block:
+    out: list[Stmt] = []
+    for s in block.stmts:
+        if s is old:
+            out += new if isinstance(new, tuple) else (new,)
+        elif isinstance(s, For):
+            out.append(replace(s, body=_swap(s.body, old, new)))
+        elif isinstance(s, If):
+            out.append(replace(s, body=_swap(s.body, old, new), orelse=_swap(s.orelse, old, new)))
+        elif isinstance(s, Block):
+            out.append(_swap(s, old, new))
+        else:
+            out.append(s)
+    return Block(tuple(out))
+
+
+def _drop(*types: type) -> Callable[[Kernel, random.Random], Kernel]:
+    return lambda k, rng: swap_in(k, pick(k, rng, *types), ())
+
+
+def _other_kind(k: Kernel, rng: random.Random) -> Kernel:
+    loop = pick(k, rng, For)
+    assert isinstance(loop, For)
+    return swap_in(k, loop, replace(loop, kind=rng.choice([x for x in KINDS if x is not loop.kind])))
+
+
+def _extent(k: Kernel, rng: random.Random) -> Kernel:
+    loop = pick(k, rng, For)
+    assert isinstance(loop, For)
+    return swap_in(k, loop, replace(loop, extent=add(loop.extent, rng.choice((-1, 1)))))
+
+
+def _no_guard(k: Kernel, rng: random.Random) -> Kernel:
+    guard = pick(k, rng, If)
+    assert isinstance(guard, If)
+    return swap_in(k, guard, guard.body.stmts)
+
+
+def _window(k: Kernel, rng: random.Random) -> Kernel:
+    alloc = pick(k, rng, Alloc)
+    assert isinstance(alloc, Alloc)
+    extents = list(alloc.buffer.extents)
+    if not extents:
+        raise LookupError
+    d = rng.randrange(len(extents))
+    extents[d] = add(extents[d], rng.choice((-1, 1)))
+    return swap_in(k, alloc, Alloc(replace(alloc.buffer, extents=tuple(extents))))
+
+
+def _leaf(k: Kernel, rng: random.Random) -> Store | Reduce:
+    leaf = pick(k, rng, Store, Reduce)
+    assert isinstance(leaf, Store | Reduce)
+    return leaf
+
+
+def _nudge(e: Expr, rng: random.Random) -> Expr:
+    return add(e, rng.choice((-1, 1)))
+
+
+def _subscript(k: Kernel, rng: random.Random) -> Kernel:
+    leaf = _leaf(k, rng)
+    if not leaf.indices:
+        raise LookupError
+    d = rng.randrange(len(leaf.indices))
+    indices = (*leaf.indices[:d], _nudge(leaf.indices[d], rng), *leaf.indices[d + 1 :])
+    return swap_in(k, leaf, replace(leaf, indices=indices))
+
+
+def _load(k: Kernel, rng: random.Random) -> Kernel:
+    leaf = _leaf(k, rng)
+
+    def change(e: Expr) -> Expr:
+        if isinstance(e, Load) and e.indices and rng.random() < 0.6:
+            d = rng.randrange(len(e.indices))
+            return replace(e, indices=(*e.indices[:d], _nudge(e.indices[d], rng), *e.indices[d + 1 :]))
+        return e
+
+    return swap_in(k, leaf, replace(leaf, value=map_expr(leaf.value, change)))
+
+
+def _other_loop(k: Kernel, rng: random.Random) -> Kernel:
+    """A loop variable in a statement replaced by another one around it."""
+    leaf = _leaf(k, rng)
+    site = next(s for s in walk(k.body) if s.stmt is leaf)
+    names = [x.var for x in site.loops]
+    if len(names) < 2:
+        raise LookupError
+    a, b = rng.sample(names, 2)
+    keep_origin = rng.random() < 0.5
+
+    def change(e: Expr) -> Expr:
+        return var(b) if isinstance(e, Var) and e.name == a else e
+
+    new = replace(
+        leaf,
+        indices=tuple(map_expr(i, change) for i in leaf.indices),
+        value=map_expr(leaf.value, change),
+    )
+    if not keep_origin and leaf.origin is not None:
+        new = replace(
+            new, origin=Origin(leaf.origin.stmt, tuple(map_expr(i, change) for i in leaf.origin.instance))
+        )
+    return swap_in(k, leaf, new)
+
+
+def _origin(k: Kernel, rng: random.Random) -> Kernel:
+    leaf = _leaf(k, rng)
+    if leaf.origin is None:
+        raise LookupError
+    instance = list(leaf.origin.instance)
+    rng.shuffle(instance)
+    if rng.random() < 0.5 and instance:
+        instance[0] = _nudge(instance[0], rng)
+    origin = None if rng.random() < 0.2 else Origin(leaf.origin.stmt, tuple(instance))
+    return swap_in(k, leaf, replace(leaf, origin=origin))
+
+
+def _monoid(k: Kernel, rng: random.Random) -> Kernel:
+    leaf = pick(k, rng, Reduce)
+    assert isinstance(leaf, Reduce)
+    return swap_in(
+        k, leaf, replace(leaf, monoid=rng.choice([m for m in (SUM, MAX, MIN) if m != leaf.monoid]))
+    )
+
+
+def _store_for_reduce(k: Kernel, rng: random.Random) -> Kernel:
+    leaf = pick(k, rng, Reduce)
+    assert isinstance(leaf, Reduce)
+    return swap_in(k, leaf, Store(leaf.buffer, leaf.indices, leaf.value, leaf.origin))
+
+
+def _literal(k: Kernel, rng: random.Random) -> Kernel:
+    leaf = _leaf(k, rng)
+
+    def change(e: Expr) -> Expr:
+        if isinstance(e, Const) and e.dtype is DType.F32:
+            return Const(rng.choice((0.0, 1.0, float("-inf"), float("inf"), -1e30)), DType.F32)
+        return e
+
+    return swap_in(k, leaf, replace(leaf, value=map_expr(leaf.value, change)))
+
+
+def _twice(k: Kernel, rng: random.Random) -> Kernel:
+    leaf = _leaf(k, rng)
+    return swap_in(k, leaf, (leaf, leaf))
+
+
+def _blocks(k: Kernel) -> list[Block]:
+    out = [k.body]
+    for s in walk(k.body):
+        if isinstance(s.stmt, For | If):
+            out.append(s.stmt.body)
+    return out
+
+
+def _exchange(k: Kernel, rng: random.Random) -> Kernel:
+    """Two neighbours swapped."""
+    blocks = [b for b in _blocks(k) if len(b.stmts) > 1]
+    if not blocks:
+        raise LookupError
+    block = rng.choice(blocks)
+    i = rng.randrange(len(block.stmts) - 1)
+    a, b = block.stmts[i], block.stmts[i + 1]
+    marked = swap_in(k, a, Block((b, a)))
+    return swap_in(marked, b, ()) if a is not b else marked
+
+
+def _sink(k: Kernel, rng: random.Random) -> Kernel:
+    """A statement moved into the loop after it, or a loop's last statement moved out behind it."""
+    blocks = [b for b in _blocks(k) if len(b.stmts) > 1]
+    if not blocks:
+        raise LookupError
+    block = rng.choice(blocks)
+    i = rng.randrange(len(block.stmts) - 1)
+    a, b = block.stmts[i], block.stmts[i + 1]
+    if isinstance(b, For) and not isinstance(a, Alloc | For):
+        return swap_in(swap_in(k, b, replace(b, body=Block((a, *b.body.stmts)))), a, ())
+    if isinstance(a, For) and not isinstance(b, Alloc):
+        return swap_in(swap_in(k, a, replace(a, body=Block((*a.body.stmts, b)))), b, ())
+    raise LookupError
+
+
+def _guard(k: Kernel, rng: random.Random) -> Kernel:
+    """A guard's condition changed by one, or negated."""
+    guard = pick(k, rng, If)
+    assert isinstance(guard, If)
+
+    def change(e: Expr) -> Expr:
+        return (
+            index(int(e.value) + rng.choice((-1, 1)))
+            if isinstance(e, Const) and e.dtype is DType.INDEX
+            else e
+        )
+
+    if rng.random() < 0.3:
+        return swap_in(k, guard, replace(guard, body=guard.orelse, orelse=guard.body))
+    return swap_in(k, guard, replace(guard, cond=map_expr(guard.cond, change)))
+
+
+def _other_buffer(k: Kernel, rng: random.Random) -> Kernel:
+    """Every access to one buffer made to another."""
+    known = [b for b in k.buffers] + [s.stmt.buffer for s in walk(k.body) if isinstance(s.stmt, Alloc)]
+    pairs = [(a, b) for a in known for b in known if a is not b and len(a.extents) == len(b.extents)]
+    if not pairs:
+        raise LookupError
+    a, b = rng.choice(pairs)
+    leaf = _leaf(k, rng)
+
+    def change(e: Expr) -> Expr:
+        return replace(e, buffer=b.name) if isinstance(e, Load) and e.buffer == a.name else e
+
+    new = replace(leaf, value=map_expr(leaf.value, change))
+    if leaf.buffer == a.name and rng.random() < 0.5:
+        new = replace(new, buffer=b.name)
+    return swap_in(k, leaf, new)
+
+
+def _move_barrier(k: Kernel, rng: random.Random) -> Kernel:
+    barrier = pick(k, rng, Barrier)
+    # Barriers are all equal: mark this one's place by identity of the block that holds it.
+    holders = [b for b in _blocks(k) if any(isinstance(s, Barrier) for s in b.stmts)]
+    block = rng.choice(holders)
+    at = rng.choice([i for i, s in enumerate(block.stmts) if isinstance(s, Barrier)])
+    rest = [s for i, s in enumerate(block.stmts) if i != at]
+    rest.insert(rng.randint(0, len(rest)), barrier)
+    return replace(k, body=_with_block(k.body, block, Block(tuple(rest))))
+
+
+def _with_block(block: Block, old: Block, new: Block) -> Block:
+    if block is old:
+        return new
+
+    def swap(s: Stmt) -> Stmt | None:
+        return replace(s, body=new) if isinstance(s, For | If) and s.body is old else None
+
+    return rewrite(block, swap)
+
+
+def _drop_barrier(k: Kernel, rng: random.Random) -> Kernel:
+    holders = [b for b in _blocks(k) if any(isinstance(s, Barrier) for s in b.stmts)]
+    if not holders:
+        raise LookupError
+    block = rng.choice(holders)
+    at = rng.choice([i for i, s in enumerate(block.stmts) if isinstance(s, Barrier)])
+    rest = Block(tuple(s for i, s in enumerate(block.stmts) if i != at))
+    return replace(k, body=_with_block(k.body, block, rest))
+
+
+def _padding(k: Kernel, rng: random.Random) -> Kernel:
+    alloc = pick(k, rng, Alloc)
+    assert isinstance(alloc, Alloc)
+    n = len(alloc.buffer.extents)
+    if not n:
+        raise LookupError
+    pad = tuple(rng.choice((-1, 0, 1, 2)) for _ in range(n))
+    return swap_in(k, alloc, Alloc(replace(alloc.buffer, padding=pad)))
+
+
+DAMAGE: dict[str, Callable[[Kernel, random.Random], Kernel]] = {
+    "a barrier dropped": _drop_barrier,
+    "a barrier moved": _move_barrier,
+    "a statement dropped": _drop(Store, Reduce),
+    "another loop kind": _other_kind,
+    "an extent off by one": _extent,
+    "a guard dropped": _no_guard,
+    "a guard changed": _guard,
+    "a window off by one": _window,
+    "a subscript off by one": _subscript,
+    "a load off by one": _load,
+    "another loop variable": _other_loop,
+    "an origin changed": _origin,
+    "another monoid": _monoid,
+    "a store for a reduction": _store_for_reduce,
+    "a literal changed": _literal,
+    "a statement twice": _twice,
+    "neighbours exchanged": _exchange,
+    "a statement moved into or out of a loop": _sink,
+    "another buffer": _other_buffer,
+    "another padding": _padding,
+}
