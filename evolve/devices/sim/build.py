@@ -40,7 +40,7 @@ _INSTRUMENTED = {
     "-mllvm -tsan-instrument-func-entry-exit=0 -fwrapv "
     "-fno-strict-aliasing -ffp-contract=off -ftrivial-auto-var-init=pattern -fsanitize=thread -g1",
 }
-_PLAIN = {"gcc": "-O2 -ffp-contract=off -g1", "clang": "-O2 -ffp-contract=off -g1"}
+_PLAIN = dict.fromkeys(("gcc", "clang"), "-O2 -fwrapv -fno-strict-aliasing -ffp-contract=off -g1")
 _RUNTIME = {
     "gcc": "-O2 -ffreestanding -fno-builtin -fno-tree-loop-distribute-patterns",
     "clang": "-O2 -ffreestanding -fno-builtin",

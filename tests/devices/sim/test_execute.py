@@ -416,6 +416,19 @@ def test_fenced_atomics_order_blocks(
         assert {(f.kind, f.buffer, f.line) for f in done.findings} == {("race", "part", 18)}
 
 
+def test_a_fence_covers_only_what_came_before_it(cache: Path) -> None:
+    late = "FENCE;\n    last = atomicInc(TICKET, gridDim.x - 1) == gridDim.x - 1;"
+    text = LAST_BLOCK.replace(late, "__threadfence();\n" + late).replace("    part[blockIdx.x] = a;\n", "")
+    text = text.replace("== gridDim.x - 1;", "== gridDim.x - 1; part[blockIdx.x] = a;").replace("FENCE", "")
+    program = compile_host(text.replace("TICKET", "ticket"), ["k"], cache)
+    x = np.arange(128, dtype=np.float32)
+    arrays = {"x": x, "part": np.zeros(4, np.float32), "ticket": np.zeros(1, np.uint32), "y": x[:1]}
+    launch = ConcreteLaunch("k", tuple(BufferArg(n) for n in arrays), (4, 1, 1), (32, 1, 1))
+    options = ExecOptions(inout=frozenset({"ticket"}))
+    done = execute(program, [launch], arrays, {"part", "ticket", "y"}, options)
+    assert {(f.kind, f.buffer) for f in done.findings} == {("race", "part")}
+
+
 def test_a_lock_between_threads_of_a_block_makes_progress(cache: Path, compiler: HostCompiler) -> None:
     text = (
         'extern "C" __global__ void k(int* flag, float* y) {\n'
