@@ -64,21 +64,24 @@ AccessModel = Callable[[Instruction], Access]
 
 @dataclass(frozen=True)
 class Chain:
-    """Clocks from a warp's first instruction to its last, and those of them that it waits for memory."""
+    """Clocks from a warp's first instruction to its last; those of them that it waits for global memory, and
+    for its own spilled registers."""
 
     clocks: float
     memory_clocks: float
+    local_clocks: float
 
 
 @dataclass(frozen=True)
 class _Step:
-    """An instruction, decoded once. `group`: accesses whose misses take turns (one line of the text)."""
+    """An instruction, decoded once. `loads`: global, local or nothing; `group`: accesses whose misses take
+    turns (one line of the text)."""
 
     sources: tuple[str, ...]
     targets: tuple[str, ...]
     latency: float
     access: Access | None
-    loads_global: bool
+    loads: str
     barrier: bool
     group: int
 
@@ -91,9 +94,9 @@ class _Walk:
     blocks: Sequence[float]
     now: float = 0.0
     unit_free: float = 0.0
-    stalled: float = 0.0
+    stalled: dict[str, float] = field(default_factory=lambda: {"global": 0.0, "local": 0.0})
     ready: dict[str, float] = field(default_factory=dict)
-    from_memory: dict[str, bool] = field(default_factory=dict)
+    from_memory: dict[str, str] = field(default_factory=dict)
     missed: dict[int, float] = field(default_factory=dict)
     entered: dict[int, int] = field(default_factory=dict)
 
@@ -104,7 +107,7 @@ def chain(sass: Sass, trips: Mapping[int, float], access: AccessModel, blocks: S
     """
     walk = _Walk(sass, [_decode(i, access) for i in sass.instructions], trips, blocks)
     _run(walk, None)
-    return Chain(walk.now, walk.stalled)
+    return Chain(walk.now, walk.stalled["global"], walk.stalled["local"])
 
 
 def _run(walk: _Walk, parent: int | None) -> None:
@@ -136,16 +139,17 @@ def _repeat(walk: _Walk, loop: int) -> None:
     walk.entered[loop] = entries + 1
     if entries >= 2:  # its pace is known to be steady by now
         walked = min(walked, fewest)
-    marks = [(walk.now, walk.stalled)]
+    marks = [(walk.now, dict(walk.stalled))]
     for _ in range(walked):
         _run(walk, loop)
-        marks.append((walk.now, walk.stalled))
+        marks.append((walk.now, dict(walk.stalled)))
     if whole > walked:
         paced = max(1, int(walked * _PACED))
         now, stalled = marks[-1 - paced]
         times = (whole - walked) / paced
         _skip(walk, (walk.now - now) * times)
-        walk.stalled += (walk.stalled - stalled) * times
+        for space, clocks in stalled.items():
+            walk.stalled[space] += (walk.stalled[space] - clocks) * times
 
 
 def _skip(walk: _Walk, clocks: float) -> None:
@@ -157,13 +161,15 @@ def _skip(walk: _Walk, clocks: float) -> None:
 def _issue(walk: _Walk, step: _Step) -> None:
     ready = walk.ready
     at = arrives = walk.now
+    space = ""
     for name in (*step.sources, *step.targets):
         when = ready.get(name, 0.0)
         if when > at:  # max() would double the walk's time
             at = when
         if when > arrives and walk.from_memory.get(name):
-            arrives = when
-    walk.stalled += arrives - walk.now
+            arrives, space = when, walk.from_memory[name]
+    if space:
+        walk.stalled[space] += arrives - walk.now
     walk.now = at + 1.0
     done = at + step.latency
     if step.access is not None:
@@ -179,7 +185,7 @@ def _issue(walk: _Walk, step: _Step) -> None:
         walk.now += BARRIER_CLOCKS
     for name in step.targets:
         ready[name] = done
-        walk.from_memory[name] = step.loads_global
+        walk.from_memory[name] = step.loads
 
 
 def _decode(instruction: Instruction, access: AccessModel) -> _Step:
@@ -192,7 +198,7 @@ def _decode(instruction: Instruction, access: AccessModel) -> _Step:
         targets=targets,
         latency=_LATENCY.get(kind, _FIXED),
         access=access(instruction) if stem in _MEMORY else None,
-        loads_global=stem in ("ldg", "ldl", "atomic"),
+        loads={"ldg": "global", "atomic": "global", "ldl": "local"}.get(stem, ""),
         barrier=kind == "bar",
         group=2 * line + (stem in _NO_TARGET),
     )

@@ -149,6 +149,7 @@ def estimate(
             "busy_sms": min(1.0, even),
             "block_clocks": alone.clocks,
             "memory_wait": alone.memory_clocks / alone.clocks if alone.clocks else 0.0,
+            "spill_wait": alone.local_clocks / alone.clocks if alone.clocks else 0.0,
         },
     )
 
@@ -288,5 +289,6 @@ def _facts(
         "conflict_free": min(1.0, shared.conflict_free / shared.wavefronts) if shared.wavefronts else 1.0,
         "spills": float(sass.spills),
         "spill_share": local / mix.total if mix.total else 0.0,
+        "spill_l1": traffic.warps * local / max(1.0, traffic.lines() + traffic.warps * local),
         "special_share": (mix["mufu"] + mix["conversion"]) / mix.total if mix.total else 0.0,
     }

@@ -34,7 +34,8 @@ class Breakdown:
     shares   seconds of the time that each unit accounts for; idle, tail and launch too; may sum to less than
              `time_s`, then the rest is unexplained. Empty when there is only a time.
     facts    dram_read, dram_written, l2_bytes, global_bytes (asked for by threads), in bytes; coalescing,
-             conflict_free, spill_share (fractions); waves
+             conflict_free (fractions); spill_share of the instructions, spill_l1 of the l1 term, spill_wait
+             of the latency; waves
     """
 
     time_s: float
@@ -239,6 +240,8 @@ def _raw(bound: Bound, breakdown: Breakdown) -> dict[str, float]:
 
     coalescing = facts.get("coalescing", 1.0)
     l2, l1 = shares.get("l2", 0.0), shares.get("l1", 0.0)
+    put("spills", l1 * facts.get("spill_l1", 0.0))
+    l1 *= 1.0 - facts.get("spill_l1", 0.0)
     requested, fetched = facts.get("global_bytes", 0.0), facts.get("l2_bytes", 0.0)
     once_l1 = min(1.0, needed / requested) if requested else 1.0
     once_l2 = min(1.0, needed / (fetched * coalescing)) if fetched else 1.0
@@ -264,7 +267,9 @@ def _raw(bound: Bound, breakdown: Breakdown) -> dict[str, float]:
     put("special_functions", shares.get("sfu", 0.0) * (1.0 - work))
     put("arithmetic", shares.get("sfu", 0.0) * work - bound.time_s)
 
-    put("latency", shares.get("latency", 0.0))
+    waiting, own = shares.get("latency", 0.0), facts.get("spill_wait", 0.0)
+    put("spills", waiting * own)
+    put("latency", waiting * (1.0 - own))
     put("idle_sms", shares.get("idle", 0.0))
     put("tail", shares.get("tail", 0.0))
     put("launch", shares.get("launch", 0.0) if bound.binding != "launch" else 0.0)

@@ -60,6 +60,11 @@ def test_waiting_for_memory_is_told_apart() -> None:
     assert got.memory_clocks == 29 and got.clocks == 30 + 4 + 1 + 1
 
 
+def test_waiting_for_spilled_registers_is_told_apart() -> None:
+    got = chain(code("LDL R4, [R1]", "FADD R5, R4, R4", "EXIT"), {}, memory)
+    assert (got.memory_clocks, got.local_clocks) == (0, 29)
+
+
 def test_a_barrier_takes_its_time() -> None:
     assert clocks(code("BAR.SYNC 0x0", "EXIT")) == 2 + BARRIER_CLOCKS
 

@@ -11,7 +11,7 @@ import pytest
 from evolve.devices.compiled import as_compiled
 from evolve.devices.counted import counted_loops
 from evolve.devices.estimate import Estimate, estimate
-from evolve.devices.sampled import estimate_launches, sampled_traffic
+from evolve.devices.sampled import estimate_at, sampled_traffic
 from evolve.devices.sim.build import compile_host
 from evolve.devices.sim.tracing import TraceBuffer
 from evolve.devices.traffic import Traffic
@@ -162,11 +162,13 @@ def test_a_bank_conflict_costs() -> None:
     assert text != padded.text
     compiled = compile_cuda(text, "sm_90", [LINE_INFO])
     assert compiled.cubin is not None
-    (e,) = estimate_launches(
+    buffers = {n: TraceBuffer("float32", count) for n, count in padded.elements.items()}
+    (e,) = estimate_at(
         H200,
         compile_host(text, ["transpose32"]),
-        [padded.launch],
-        {n: TraceBuffer("float32", count) for n, count in padded.elements.items()},
+        {"n": 8192},
+        lambda sizes: (0, [padded.launch]) if sizes["n"] == 8192 else (-1, []),
+        lambda sizes: buffers,
         read_cubin(compiled.cubin).kernels,
         disassemble([compiled.cubin])[0],
         padded.footprint,

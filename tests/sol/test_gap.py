@@ -48,6 +48,8 @@ def test_three_passes_through_dram_are_redundant() -> None:
         ({"shared": 5 * T}, {"conflict_free": 0.1}, "bank_conflicts"),
         ({"shared": 5 * T}, {"conflict_free": 1.0}, "shared_traffic"),
         ({"issue": 5 * T}, {"spill_share": 0.6}, "spills"),
+        ({"latency": 5 * T}, {"spill_wait": 0.7}, "spills"),
+        ({"l1": 5 * T}, {"spill_l1": 0.7, "global_bytes": 9.0 * BOUND.bytes_read}, "spills"),
         ({"issue": 5 * T}, {}, "instructions"),
         ({"sfu": 5 * T}, {}, "special_functions"),
         ({"latency": 5 * T}, {}, "latency"),
