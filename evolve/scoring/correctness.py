@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from evolve.codegen.launch import ConcreteLaunch
 from evolve.codegen.rendered import Rendered, concretise, concretise_variant
+from evolve.devices.compare import worst_error
 from evolve.devices.sim.build import HostProgram
 from evolve.devices.sim.execute import ExecOptions, Execution, execute
 from evolve.ir.errors import EvolveError
-from evolve.scoring.references import Expected, References, worst_error
+from evolve.scoring.references import Expected, References
 from evolve.scoring.task import Task, size_key
 from evolve.workload.model import Sizes
 from evolve.workload.shapes import check_shapes_for
@@ -40,6 +41,27 @@ class Checked:
     worst: float
 
 
+Plan = list[tuple[Sizes, str]]
+"""Shapes with the input family to run each on."""
+
+
+def original_plan(task: Task) -> Plan:
+    """Every check shape on every family: does the lifted reference agree with the text?"""
+    return [(s, f) for s in task.workload.check for f in task.workload.families]
+
+
+def variant_plan(task: Task, rendered: Rendered) -> Plan:
+    """For every variant the smallest shapes in its guard and some one step outside; families in rotation."""
+    families = task.workload.families
+    sizes = [s.name for s in task.source.kernel.scalars if s.is_size]
+    plan: Plan = []
+    for v in rendered.variants:
+        shapes = check_shapes_for((v.guard,), task.workload, sizes)
+        small = [s for s in shapes[1:] if task.workload.bytes_at(s) <= LARGEST_CHECK_BYTES]
+        plan += [(s, families[(k + 1) % len(families)]) for k, s in enumerate([*shapes[:1], *small])]
+    return plan
+
+
 class Correctness:
     """Checks modules of one task, remembering which elements the original writes at each shape."""
 
@@ -50,19 +72,12 @@ class Correctness:
 
     def check_original(self, rendered: Rendered, program: HostProgram) -> Failure | Checked:
         """The kernel as given, on every input family and every check shape: is the lifting right?"""
-        families = self.task.workload.families
-        plan = [(s, f) for s in self.task.workload.check for f in families]
+        plan = original_plan(self.task)
         return self._run(rendered, program, plan, wanted=(-1,))
 
     def check(self, rendered: Rendered, program: HostProgram) -> Failure | Checked:
         """Every variant on the smallest shapes in its guard, and one step outside; families in rotation."""
-        families = self.task.workload.families
-        sizes = [s.name for s in self.task.source.kernel.scalars if s.is_size]
-        plan: list[tuple[Sizes, str]] = []
-        for v in rendered.variants:
-            shapes = check_shapes_for((v.guard,), self.task.workload, sizes)
-            small = [s for s in shapes[1:] if self.task.workload.bytes_at(s) <= LARGEST_CHECK_BYTES]
-            plan += [(s, families[(k + 1) % len(families)]) for k, s in enumerate([*shapes[:1], *small])]
+        plan = variant_plan(self.task, rendered)
         return self._run(rendered, program, plan, wanted=tuple(range(len(rendered.variants))))
 
     def _run(

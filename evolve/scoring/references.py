@@ -83,13 +83,3 @@ class References:
             a.buffer: done[a.name] * TOLERANCE_FACTOR for a in self.reference.arrays if a.role is Role.ERROR
         }
         return Expected(inputs, values, tolerances)
-
-
-def worst_error(got: NDArray[Any], want: NDArray[Any], tolerance: NDArray[Any]) -> float:
-    """The largest |got - want| / tolerance; infinite where NaN or infinity does not match in place."""
-    g, w = got.astype(np.float64).ravel(), want.astype(np.float64).ravel()
-    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        same = (g == w) | (np.isnan(g) & np.isnan(w))
-        ratio = np.abs(g - w) / np.maximum(tolerance.astype(np.float64).ravel(), np.finfo(np.float64).tiny)
-    ratio = np.where(same, 0.0, np.where(np.isfinite(ratio), ratio, np.inf))
-    return float(ratio.max(initial=0.0))

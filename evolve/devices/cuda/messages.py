@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +50,7 @@ class SetArrays:
     """
 
     key: str
-    arrays: dict[str, Array | str]
+    arrays: Mapping[str, Any]
 
 
 @dataclass(frozen=True)

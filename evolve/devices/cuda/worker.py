@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from evolve.codegen.launch import BufferArg, ConcreteLaunch
+from evolve.devices.compare import worst_error
 from evolve.devices.cuda.messages import (
     Array,
     Ask,
@@ -209,16 +210,6 @@ class _Worker:
     def _floor(self) -> float:
         """Nothing between two events: the resolution that short kernels drown in."""
         return min(self._timed(()) for _ in range(5))
-
-
-def worst_error(got: Array, want: Array, tolerance: Array) -> float:
-    """The largest |got - want| / tolerance; infinite where only one of them is NaN or infinite."""
-    g, w = got.astype(np.float64).ravel(), want.astype(np.float64).ravel()
-    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        same = (g == w) | (np.isnan(g) & np.isnan(w))
-        ratio = np.abs(g - w) / np.maximum(tolerance.astype(np.float64).ravel(), np.finfo(np.float64).tiny)
-    ratio = np.where(same, 0.0, np.where(np.isfinite(ratio), ratio, np.inf))
-    return float(ratio.max(initial=0.0))
 
 
 def _bit_equal(a: Array, b: Array) -> bool:

@@ -1,4 +1,4 @@
-"""The pure parts of the GPU worker; what needs a GPU is marked."""
+"""Comparing results: one rule for every device."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from evolve.devices.cuda.worker import worst_error
+from evolve.devices.compare import worst_error
 
 
 def test_error_is_counted_in_tolerances() -> None:
@@ -16,7 +16,9 @@ def test_error_is_counted_in_tolerances() -> None:
     assert worst_error(np.array([1.0, 2.3], np.float32), want, tolerance) == pytest.approx(3.0, rel=1e-5)
 
 
-@pytest.mark.parametrize(("got", "want"), [(math.nan, 1.0), (1.0, math.nan), (math.inf, 1.0), (1.0, -math.inf)])
+@pytest.mark.parametrize(
+    ("got", "want"), [(math.nan, 1.0), (1.0, math.nan), (math.inf, 1.0), (1.0, -math.inf)]
+)
 def test_nan_and_infinity_must_match_in_place(got: float, want: float) -> None:
     assert worst_error(np.array([got]), np.array([want]), np.array([1e30])) == math.inf
 
