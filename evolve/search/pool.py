@@ -93,6 +93,7 @@ class PoolEvaluator:
             for pipe in wait(list(busy), timeout=_POLL_S):
                 assert isinstance(pipe, Connection)
                 self._hear(busy[pipe], known)
+        idle()  # Ctrl-C reaches what candidates run in too: an outcome that came after it proves nothing
         self._compiled.pop(proposal, None)
         outcome = self._outcomes.pop(proposal)
         if isinstance(outcome, EvolveError):

@@ -117,6 +117,8 @@ class SerialEvaluator:
             return Outcome(plain, fault=fault)
         idle()
         score, fault = score_compiled(self._problem, compiled)
+        if score.status != "scored":
+            idle()  # Ctrl-C reaches what candidates run in too: a failure that came after it proves nothing
         return Outcome(plain, plain_score(score), fault)
 
     def compare(self, first: str, second: str) -> Comparison:

@@ -19,6 +19,7 @@ from evolve.ir.errors import EvolveError
 from evolve.runs.folder import RunFolder, find_run
 from evolve.runs.session import replay, resume, start
 from evolve.runs.summary import as_document, fold
+from evolve.search.problem import Score
 from evolve.search.state import FUNNEL
 from tests.runs.helpers import REQUEST, after, run, session
 from tests.search.fake import SOL_US, FakeProblem
@@ -124,6 +125,10 @@ def test_kill_9_in_the_middle_then_resume(whole: RunFolder, tmp_path: Path) -> N
         time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
+    with pytest.raises(ProcessLookupError):  # the workers end with it
+        for _ in range(100):
+            os.killpg(process.pid, 0)
+            time.sleep(0.05)
     folder = find_run(str(out))
     assert len(story(folder)) < len(story(whole))
     resume(folder, session())  # also shows that workers left behind hold no lock
@@ -254,3 +259,20 @@ def test_a_dying_worker_costs_its_candidate_only(tmp_path: Path) -> None:
     assert document(folder)["budget"] == {"limit": 2, "scored": 2}
     codes = [d["code"] for b in story(folder) if b.kind == "result" for d in b.diagnostics]
     assert "E-INTERNAL" in codes
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_failure_that_came_after_ctrl_c_is_not_recorded(tmp_path: Path, workers: int) -> None:
+    """Ctrl-C in a terminal also reaches the processes that candidates run in, and they fail by it."""
+    pressed = tmp_path / "pressed"
+
+    class Terminal(FakeProblem):
+        def score(self, compiled):  # type: ignore[no-untyped-def]
+            if dict(compiled.payload.settings).get("tile") == 64:
+                pressed.touch()
+                return Score("incorrect", message="killed by SIGINT")
+            return super().score(compiled)
+
+    folder = run(tmp_path / "run", problem=Terminal(), workers=workers, interrupted=pressed.exists)
+    assert document(folder)["stopped"] == "interrupted"
+    assert not any(body.kind == "result" and "SIGINT" in body.message for body in story(folder))
