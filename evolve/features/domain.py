@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral
 
 from evolve.ir.affine import Linear, linear
 from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Unary, UnaryOp, Var, index
@@ -42,7 +43,7 @@ class Domain:
 
 def at_sizes(e: Expr, scalars: Sizes) -> Expr:
     """`e` with the size scalars replaced by their values."""
-    return substitute(e, {n: index(int(v)) for n, v in scalars.items() if isinstance(v, int)})
+    return substitute(e, {n: index(int(v)) for n, v in scalars.items() if isinstance(v, Integral)})
 
 
 def domain_of(site: Site, scalars: Sizes) -> Domain:
