@@ -82,13 +82,18 @@ class Reference:
 
 Path = tuple[For | If, ...]
 
+_EXTRA = ("abs", "cnt")
+"""What a sum keeps besides its value and error: the sum of absolute terms, and their number."""
+
 
 def render_reference(kernel: Kernel) -> Reference:
     """The reference of a kernel. Raises CodegenError for local buffers without constant extents."""
-    return _Emitter(kernel).reference()
+    return ReferenceEmitter(kernel).reference()
 
 
-class _Emitter:
+class ReferenceEmitter:
+    """Statements of a kernel over `ev_num` values."""
+
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.names = Names(frozenset(n for n in identifiers(RUNTIME) if n.startswith("ev_")))
@@ -106,61 +111,89 @@ class _Emitter:
     # ---- the function
 
     def reference(self) -> Reference:
-        arrays: list[ReferenceArray] = []
-        params: list[str] = []
-        before: list[Node] = []
-        after: list[Node] = []
-        for name in self.kernel.params:
-            if name not in self.globals:
-                continue
-            b = self.buffers[name]
-            c = self.names.of(name)
-            if name not in self.written:
-                arrays.append(ReferenceArray(c, name, Role.INPUT))
-                params.append(f"const {b.dtype.c_name}* {c}")
-                continue
-            given, error = self.names.of(f"{name}.in"), self.names.of(f"{name}.err")
-            arrays += [
-                ReferenceArray(given, name, Role.INPUT),
-                ReferenceArray(c, name, Role.VALUE),
-                ReferenceArray(error, name, Role.ERROR),
-            ]
-            params += [f"const {b.dtype.c_name}* {given}", f"double* {c}", f"double* {error}"]
-            start = [line(f"{c}[ev_i] = (double){given}[ev_i];"), line(f"{error}[ev_i] = 0.0;")]
-            if name in self.summed:
-                size, count = self.names.of(f"{name}.abs"), self.names.of(f"{name}.cnt")
-                arrays += [ReferenceArray(x, name, Role.SCRATCH) for x in (size, count)]
-                params += [f"double* {size}", f"double* {count}"]
-                start += [line(f"{size}[ev_i] = ev_abs({c}[ev_i]);"), line(f"{count}[ev_i] = 0.0;")]
-                held = f"ev_pair({c}[ev_i], {error}[ev_i])"
-                total = f"ev_total({held}, {size}[ev_i], {count}[ev_i], {_unit(b.dtype)})"
-                finish = [
-                    line(f"const ev_num ev_r = {total};"),
-                    line(f"{c}[ev_i] = ev_r.v;"),
-                    line(f"{error}[ev_i] = ev_r.e;"),
-                ]
-                after.append(self._over(b, [branch((f"{count}[ev_i] > 0.0",), finish)]))
-            before.append(self._over(b, start))
-        scalars = []
-        for name in self.kernel.params:
-            if name not in self.globals:
-                s = self.kernel.scalar(name)
-                scalars.append(name)
-                params.append(f"{s.dtype.c_name if s.dtype.is_float else 'long long'} {self.names.of(name)}")
-        body = [*before, *self.block(self.kernel.body, ()), *after]
-        head = f'extern "C" __global__ void {FUNCTION}('
-        lines = [head, *(f"    {p}," for p in params[:-1]), f"    {params[-1]}"]
-        lines += [text for text, _ in layout([scope(")", body)])]
-        function = "\n".join(lines) + "\n"
+        before = [self._over(b, body) for b, body in self.starts()]
+        after = [self._over(b, body) for b, body in self.finishes()]
+        function = self.function(FUNCTION, [*before, *self.block(self.kernel.body, ()), *after])
         text = prelude(function) + RUNTIME + "\n" + function
-        return Reference(text, FUNCTION, tuple(arrays), tuple(scalars))
+        return Reference(text, FUNCTION, self.arrays(), self.scalars())
 
-    def _over(self, b: Buffer, body: list[Node]) -> Node:
+    def function(self, name: str, body: list[Node]) -> str:
+        """A `__global__` function over all arrays and scalars."""
+        params = [self._parameter(a) for a in self.arrays()]
+        for s in self.scalars():
+            dtype = self.kernel.scalar(s).dtype
+            params.append(f"{dtype.c_name if dtype.is_float else 'long long'} {self.names.of(s)}")
+        lines = [
+            f'extern "C" __global__ void {name}(',
+            *(f"    {p}," for p in params[:-1]),
+            f"    {params[-1]}",
+        ]
+        lines += [text for text, _ in layout([scope(")", body)])]
+        return "\n".join(lines) + "\n"
+
+    def scalars(self) -> tuple[str, ...]:
+        return tuple(n for n in self.kernel.params if n not in self.globals)
+
+    def arrays(self) -> tuple[ReferenceArray, ...]:
+        out = []
+        for name in self.kernel.params:
+            if name not in self.globals:
+                continue
+            if name not in self.written:
+                out.append(ReferenceArray(self.names.of(name), name, Role.INPUT))
+                continue
+            out.append(ReferenceArray(self.names.of(f"{name}.in"), name, Role.INPUT))
+            out.append(ReferenceArray(self.names.of(name), name, Role.VALUE))
+            out.append(ReferenceArray(self.names.of(f"{name}.err"), name, Role.ERROR))
+            if name in self.summed:
+                out += [ReferenceArray(self.names.of(f"{name}.{x}"), name, Role.SCRATCH) for x in _EXTRA]
+        return tuple(out)
+
+    def _parameter(self, a: ReferenceArray) -> str:
+        if a.role is Role.INPUT:
+            return f"const {self.buffers[a.buffer].dtype.c_name}* {a.name}"
+        return f"double* {a.name}"
+
+    def starts(self) -> list[tuple[Buffer, list[Node]]]:
+        """For each written buffer, what happens to element `ev_i` before the kernel."""
+        out = []
+        for b in self._outputs():
+            c, given, error = (self.names.of(f"{b.name}{x}") for x in ("", ".in", ".err"))
+            body = [line(f"{c}[ev_i] = (double){given}[ev_i];"), line(f"{error}[ev_i] = 0.0;")]
+            if b.name in self.summed:
+                size, count = (self.names.of(f"{b.name}.{x}") for x in _EXTRA)
+                body += [line(f"{size}[ev_i] = ev_abs({c}[ev_i]);"), line(f"{count}[ev_i] = 0.0;")]
+            out.append((b, body))
+        return out
+
+    def finishes(self) -> list[tuple[Buffer, list[Node]]]:
+        """For each buffer that is summed into, what happens to element `ev_i` after the kernel."""
+        out = []
+        for b in self._outputs():
+            if b.name not in self.summed:
+                continue
+            c, error, size, count = (self.names.of(f"{b.name}{x}") for x in ("", ".err", ".abs", ".cnt"))
+            held = f"ev_pair({c}[ev_i], {error}[ev_i])"
+            body = [
+                line(f"const ev_num ev_r = ev_total({held}, {size}[ev_i], {count}[ev_i], {_unit(b.dtype)});"),
+                line(f"{c}[ev_i] = ev_r.v;"),
+                line(f"{error}[ev_i] = ev_r.e;"),
+            ]
+            out.append((b, [branch((f"{count}[ev_i] > 0.0",), body)]))
+        return out
+
+    def _outputs(self) -> list[Buffer]:
+        return [self.buffers[n] for n in self.kernel.params if n in self.globals and n in self.written]
+
+    def elements(self, b: Buffer) -> str:
+        """How many elements the buffer has, as C text."""
         size: Expr = index(1)
         for e in b.extents:
             size = e if size == index(1) else mul(size, e)
-        bound = self.plain(size, ())
-        return scope(f"for (long long ev_i = 0; ev_i < {bound}; ++ev_i)", body)
+        return self.plain(size, ())
+
+    def _over(self, b: Buffer, body: list[Node]) -> Node:
+        return scope(f"for (long long ev_i = 0; ev_i < {self.elements(b)}; ++ev_i)", body)
 
     # ---- statements
 
@@ -202,7 +235,7 @@ class _Emitter:
         kind = "ev_num" if b.dtype.is_float else b.dtype.c_name
         out = [line(f"{kind} {self.names.of(b.name)}{dims};")]
         if b.name in self.summed:
-            for extra in ("abs", "cnt"):
+            for extra in _EXTRA:
                 out.append(line(f"double {self.names.of(f'{b.name}.{extra}')}{dims};"))
         return out
 
@@ -285,7 +318,7 @@ class _Emitter:
                 return f"ev_exact({name})"
             name = f"ev_pair({name}, {self.names.of(f'{x.buffer}.err')}{at})"
         if x.buffer in self.summed:
-            size, count = (self.names.of(f"{x.buffer}.{k}") for k in ("abs", "cnt"))
+            size, count = (self.names.of(f"{x.buffer}.{k}") for k in _EXTRA)
             return f"ev_total({name}, {size}{at}, {count}{at}, {_unit(b.dtype)})"
         return name
 

@@ -11,14 +11,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from evolve.codegen.errors import CodegenError
+from evolve.codegen.launch import BufferArg, ConcreteLaunch, ScalarArg
 from evolve.codegen.reference import Role, render_reference
+from evolve.codegen.reference_cuda import render_reference_cuda
 from evolve.codegen.reference_runtime import TOLERANCE_FACTOR
+from evolve.devices.sim.build import compile_host
+from evolve.devices.sim.execute import execute
 from evolve.devices.sim.plain import run_plain
 from evolve.ir.expr import Binary, BinaryOp, Call, Cast, Const, Expr, Select, var
 from evolve.ir.kernel import Kernel, Scalar
 from evolve.ir.math import FUNCTIONS
 from evolve.ir.stmt import Block, Reduce, Store
 from evolve.ir.types import MAX, MIN, PROD, SUM, DType, LoopKind, Monoid
+from evolve.toolchain.nvrtc import compile_cuda
 from tests import kernels_ir
 from tests.codegen import scheduled_ir
 from tests.interpreter import run as interpret
@@ -239,3 +245,37 @@ def test_conditions_conversions_and_overflow(cache: Path) -> None:
     np.testing.assert_allclose(y[:4], [-3 / 7, -0.5 / 7, np.exp(0.5), np.exp(80.0)], rtol=1e-14)
     assert y[4] == np.inf and y[5] == -np.inf and np.isnan(y[6])
     assert np.all(errors["y"][4:] == 0)
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if n not in ("softmax_block", "transpose_tiled")])
+def test_the_gpu_reference_is_the_same(name: str, cache: Path) -> None:
+    """Its kernels, run one after the other by host execution, give the host reference bit for bit."""
+    build, shapes, scalars = CASES[name]
+    kernel = build()
+    arrays = {n: normal(*shape) for n, shape in shapes.items()}
+    values, errors = reference(kernel, arrays, scalars, cache)
+    r = render_reference_cuda(kernel)
+    done = compile_cuda(r.text)
+    assert done.ok, done.log
+    held = {
+        a.name: arrays[a.buffer] if a.role is Role.INPUT else np.zeros(arrays[a.buffer].shape)
+        for a in r.arrays
+    }
+    args: list[BufferArg | ScalarArg] = [BufferArg(a.name) for a in r.arrays]
+    for s in r.scalars:
+        dtype = kernel.scalar(s).dtype
+        args.append(ScalarArg(s, dtype.value if dtype.is_float else "i64", scalars[s]))
+    launches = [ConcreteLaunch(k, tuple(args), (2, 1, 1), (8, 1, 1)) for k in r.kernels]
+    outputs = {a.name for a in r.arrays if a.role is not Role.INPUT}
+    run = execute(compile_host(r.text, list(r.kernels), cache), launches, held, outputs)
+    assert run.findings == ()
+    for a in r.arrays:
+        if a.role is Role.VALUE:
+            np.testing.assert_array_equal(run.outputs[a.name], values[a.buffer])
+        if a.role is Role.ERROR:
+            np.testing.assert_array_equal(run.outputs[a.name], errors[a.buffer])
+
+
+def test_a_statement_outside_threads_has_no_gpu_reference() -> None:
+    with pytest.raises(CodegenError):
+        render_reference_cuda(scheduled_ir.softmax_block(128, 32))
