@@ -374,6 +374,8 @@ def tidy_expr(e: Expr, known: Known) -> Expr:
                 return Const(True, DType.BOOL)
             if _holds(negate(made), known):
                 return Const(False, DType.BOOL)
+            if made.op in (BinaryOp.EQ, BinaryOp.NE) and _differ(made, known):
+                return Const(made.op is BinaryOp.NE, DType.BOOL)
             return made
         case Select():
             cond = tidy_expr(e.cond, known)
@@ -385,6 +387,11 @@ def tidy_expr(e: Expr, known: Known) -> Expr:
         case _:
             parts = children(e)
             return rebuild(e, tuple(tidy_expr(x, known) for x in parts)) if parts else e
+
+
+def _differ(cond: Binary, known: Known) -> bool:
+    d = polynomial(cond.lhs) - polynomial(cond.rhs)
+    return nonnegative(d - ONE, known) or nonnegative(-d - ONE, known)
 
 
 def _holds(cond: Expr, known: Known) -> bool:

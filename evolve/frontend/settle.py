@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evolve.frontend.addresses import upper_bound
 from evolve.frontend.domain import substitute
-from evolve.frontend.execute import Obligation
+from evolve.frontend.execute import Obligation, Step
 from evolve.frontend.polynomial import Poly, constant, expression, polynomial
 from evolve.frontend.prove import Known, facts_of, nonnegative, simplify
 from evolve.frontend.refuse import RefusalError
@@ -27,18 +27,34 @@ def settle(
     """
     highest = {s.name: _HIGHEST[s.dtype] for s in scalars if s.dtype in _HIGHEST}
     limits: dict[Poly, int] = {}
+    places: dict[tuple[Step, ...], Known] = {(): known}
+    done: set[tuple[Poly, int | None, int | None, bool, Known]] = set()
     for o in obligations:
-        here = known
-        for step in o.path:
-            if isinstance(step, For):
-                extent = polynomial(step.extent).substitute(by)
-                here = here.inside(step.var, simplify(extent, here))
-            else:
-                here = here.given(*(f for f in facts_of(substitute(step.cond, by))))
-        _settle_one(o, simplify(o.duty.poly.substitute(by), here), here, highest, limits)
+        here = _place(o.path, places, by)
+        d = o.duty
+        p = simplify(d.poly.substitute(by), here)
+        same = (p, d.low, d.high, d.must, here)
+        if same not in done:
+            done.add(same)
+            _settle_one(o, p, here, highest, limits)
     kept = _strongest(list(limits.items()), Known(lowest=known.lowest))
     facts = [compare(BinaryOp.LE, expression(p), high) for p, high in kept]
     return tuple(sorted(facts, key=print_expr))
+
+
+def _place(path: tuple[Step, ...], places: dict[tuple[Step, ...], Known], by: dict[str, Poly]) -> Known:
+    """What is known below loops and conditions, in terms of the parallel loops."""
+    if path in places:
+        return places[path]
+    here = _place(path[:-1], places, by)
+    step = path[-1]
+    if isinstance(step, For):
+        here = here.inside(step.var, simplify(polynomial(step.extent).substitute(by), here))
+    else:
+        facts = [simplify(f, here) for f in facts_of(substitute(step.cond, by))]
+        here = here.given(*(f for f in facts if not nonnegative(f, here)))
+    places[path] = here
+    return here
 
 
 def _strongest(limits: list[tuple[Poly, int]], known: Known) -> list[tuple[Poly, int]]:

@@ -274,10 +274,24 @@ def operation(op: str, a: Value, b: Value, type_: CType, threads: Threads, line:
         ir = BinaryOp.AND if op == "&&" else BinaryOp.OR
         return Data(Binary(ir, x_data.expr, y_data.expr, DType.BOOL), duties)
     if op in _COMPARE:
-        return Data(Binary(_COMPARE[op], x_data.expr, y_data.expr, DType.BOOL), duties)
+        left, right = x_data.expr, y_data.expr
+        if isinstance(left, Const) and isinstance(right, Const):
+            return Data(Const(_decided(_COMPARE[op], left.value, right.value), DType.BOOL), duties)
+        return Data(Binary(_COMPARE[op], left, right, DType.BOOL), duties)
     if op not in _ARITHMETIC or not isinstance(type_, DType):
         raise RefusalError(line, f"operator {op}", "it is not supported on these operands")
     return Data(Binary(_ARITHMETIC[op], x_data.expr, y_data.expr, type_), duties)
+
+
+def _decided(op: BinaryOp, a: int | float, b: int | float) -> bool:
+    return {
+        BinaryOp.LT: a < b,
+        BinaryOp.LE: a <= b,
+        BinaryOp.GT: a > b,
+        BinaryOp.GE: a >= b,
+        BinaryOp.EQ: a == b,
+        BinaryOp.NE: a != b,
+    }[op]
 
 
 def _pointer_operation(op: str, a: Value, b: Value, threads: Threads, line: int) -> Value:
@@ -305,6 +319,8 @@ def choose(cond: Data, a: Value, b: Value, line: int) -> Value:
     """`cond ? a : b`."""
     if a == b:
         return a
+    if isinstance(cond.expr, Const):
+        return a if cond.expr.value else b
     if isinstance(a, Int) and isinstance(b, Int):
         extreme = _min_or_max(cond.expr, a.poly, b.poly)
         if extreme is not None:
