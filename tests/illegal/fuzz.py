@@ -14,20 +14,23 @@ from unittest.mock import patch
 from evolve.codegen.host_eval import evaluate
 from evolve.compiler.compile import finish
 from evolve.dsl.diagnostic import RefusedError
-from evolve.dsl.parser import parse_statement
+from evolve.dsl.parser import parse, parse_statement
 from evolve.ir.expr import conjunction
 from evolve.ir.kernel import Kernel
+from evolve.ir.poly import fixed_scalars
 from evolve.ir.verify import MalformedKernelError, verify
+from evolve.ir.visit import loop_sites
 from evolve.legality.prove import prove
 from evolve.legality.verdict import Limits, Status, Verdict
 from evolve.transforms import moves
-from evolve.transforms.apply import apply
+from evolve.transforms.apply import apply, apply_program
 from evolve.transforms.moves import MoveLimits
 from evolve.transforms.names import NameTable
 from tests.illegal.forcing import forgiving
 from tests.illegal.lifted import KEEPS, NAMES, Scalars, source, workload
 from tests.illegal.mutate import mutate
 from tests.illegal.running import Outcome, run_kernel
+from tests.illegal.templates import TEMPLATES
 
 FORGIVABLE = (
     "E-CARRIED", "E-AXIS", "E-SHARED-SCOPE", "E-STAGE-WRITTEN", "E-REDUCE-WIDTH", "E-REDUCE-READ",
@@ -39,8 +42,8 @@ WEIGHTS = {
     "bind": 6, "block_reduce": 3, "warp_reduce": 3, "stage": 4, "split": 3, "tile": 2, "vectorize": 3,
     "accumulate_in_register": 3, "distribute": 2, "jam": 2,
 }  # fmt: skip
-MODES = ("legal", "forgiven", "mutated", "mutated-late")
-MOST_LOOPS = 16
+MODES = ("legal", "forgiven", "mutated", "mutated-late", "good-damaged", "good-damaged-late", "good-more")
+MOST_LOOPS = 24
 FIXED: dict[str, tuple[int, ...]] = {
     "column_sum": (32, 64, 36), "gelu": (64, 128, 100), "layernorm": (32, 64, 96), "matmul": (8, 16, 12),
     "recurrence": (17, 33, 9), "running_sum": (16, 32, 17), "sweep": (5, 9, 8), "row_sum": (32, 64, 40), "saxpy": (64, 128, 100), "softmax": (32, 64, 48), "stencil": (10, 18, 14),
@@ -76,21 +79,35 @@ def candidate(rng: random.Random) -> Candidate | None:
     name = rng.choice(NAMES)
     mode = rng.choice(MODES)
     codes = frozenset(c for c in FORGIVABLE if rng.random() < 0.3) if mode == "forgiven" else frozenset()
+    kernel, names, lines = source(name).kernel, NameTable(), list[str]()
     with forgiving(codes), small_moves(name):
-        kernel, lines = _walk(source(name).kernel, rng, rng.randint(1, 9), strict=mode != "forgiven")
-    text = f"# {name}, {mode} {' '.join(sorted(codes))}\n" + "".join(f"{x}\n" for x in lines)
+        if mode.startswith("good"):
+            lines = rng.choice(TEMPLATES[name]).split("\n")
+            applied = apply_program(kernel, parse("\n".join(lines)))
+            kernel, names = applied.kernel, applied.names
+            length = {"good-more": rng.randint(1, 4)}.get(mode, rng.choice((0, 0, 1)))
+        else:
+            kernel, names = _fixed(kernel, names, rng, lines)
+            length = rng.randint(1, 9)
+        kernel = _walk(kernel, names, rng, length, lines, strict=mode != "forgiven")
+    text = f"# {name}, {mode} {' '.join(sorted(codes))}\n" + "".join(f"{x}\n" for x in lines if x)
     try:
-        if mode == "mutated":
-            kernel, what = mutate(kernel, rng)
-            text += f"# then: {what}\n"
+        if mode in ("mutated", "good-damaged"):
+            kernel, text = _damaged(kernel, text, rng)
         kernel = finish(kernel)
-        if mode == "mutated-late":
-            kernel, what = mutate(kernel, rng)
-            text += f"# after placing barriers: {what}\n"
+        if mode.endswith("-late"):
+            kernel, text = _damaged(kernel, text + "# barriers placed\n", rng)
         verify(kernel)
     except (MalformedKernelError, LookupError):
         return None
     return Candidate(name, text, kernel)
+
+
+def _damaged(kernel: Kernel, text: str, rng: random.Random) -> tuple[Kernel, str]:
+    for _ in range(rng.choice((1, 1, 2))):
+        kernel, what = mutate(kernel, rng)
+        text += f"# then {what}\n"
+    return kernel, text
 
 
 def small_moves(name: str):  # type: ignore[no-untyped-def]
@@ -100,16 +117,25 @@ def small_moves(name: str):  # type: ignore[no-untyped-def]
     )
 
 
-def _walk(kernel: Kernel, rng: random.Random, length: int, *, strict: bool) -> tuple[Kernel, list[str]]:
-    names, lines = NameTable(), []
+def _fixed(
+    kernel: Kernel, names: NameTable, rng: random.Random, lines: list[str]
+) -> tuple[Kernel, NameTable]:
+    """Some sizes fixed, mostly."""
     if rng.random() < 0.7:
         for s in kernel.scalars:
             if s.is_size and rng.random() < 0.8:
-                value = rng.choice(moves.FIXED_SIZES)
-                kernel, names = apply(kernel, parse_statement(f"specialize({s.name} == {value})"), names)
-                lines.append(f"specialize({s.name} == {value})")
+                text = f"specialize({s.name} == {rng.choice(moves.FIXED_SIZES)})"
+                kernel, names = apply(kernel, parse_statement(text), names)
+                lines.append(text)
+    return kernel, names
+
+
+def _walk(
+    kernel: Kernel, names: NameTable, rng: random.Random, length: int, lines: list[str], *, strict: bool
+) -> Kernel:
+    """Random moves, added to `lines`."""
     for _ in range(length):
-        if len(moves.sites(kernel)) > MOST_LOOPS:
+        if len(loop_sites(kernel.body)) > MOST_LOOPS:
             break
         texts = [t for group in moves._candidates(kernel, MoveLimits()) for t in group]
         by: dict[str, list[str]] = {}
@@ -129,17 +155,18 @@ def _walk(kernel: Kernel, rng: random.Random, length: int, *, strict: bool) -> t
                 continue
             lines.append(text)
             break
-    return kernel, lines
+    return kernel
 
 
 def sizes_for(kernel: Kernel, name: str, rng: random.Random) -> dict[str, int | float] | None:
     """Small sizes under the kernel's assumptions, the uneven ones by preference."""
     fact = conjunction(kernel.assumptions)
+    fixed = fixed_scalars(kernel.assumptions)
     wanted = [s.name for s in kernel.scalars if s.is_size]
     base = dict(workload(name).scalars)
     menu = (1, 2, 3, 5, 7, 8, 12, 13, 16, 24, 33, 40, 48, 64)
     for _ in range(3000):
-        trial = {**base, **{n: rng.choice((*menu, *FIXED[name])) for n in wanted}}
+        trial = {**base, **{n: rng.choice((*menu, *FIXED[name])) for n in wanted}, **fixed}
         if min(trial[n] for n in wanted) < 3 and name in KEEPS:
             continue
         if evaluate(fact, trial):

@@ -240,7 +240,7 @@ def _guard(k: Kernel, rng: random.Random) -> Kernel:
 
 def _other_buffer(k: Kernel, rng: random.Random) -> Kernel:
     """Every access to one buffer made to another."""
-    known = [b for b in k.buffers] + [s.stmt.buffer for s in walk(k.body) if isinstance(s.stmt, Alloc)]
+    known = [*k.buffers] + [s.stmt.buffer for s in walk(k.body) if isinstance(s.stmt, Alloc)]
     pairs = [(a, b) for a in known for b in known if a is not b and len(a.extents) == len(b.extents)]
     if not pairs:
         raise LookupError

@@ -1,0 +1,4 @@
+# kernel: gelu
+# code: E-EXTENT
+# not run: a transform refuses it: there is no result to run
+warp_reduce(idx)

@@ -1,0 +1,4 @@
+# kernel: layernorm
+# code: E-JAM-APART
+# not run: a transform refuses it: there is no result to run
+jam(c, c_2)

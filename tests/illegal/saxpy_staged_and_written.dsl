@@ -1,0 +1,4 @@
+# kernel: saxpy
+# code: E-STAGE-WRITTEN
+# not run: a transform refuses it: there is no result to run
+stage(y, at=i, scope=register)

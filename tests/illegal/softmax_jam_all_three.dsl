@@ -1,0 +1,5 @@
+# kernel: softmax
+# code: E-REDUCTION
+# wrong at: rows=1, cols=3
+jam(c_2, c_3)
+jam(c, c_2)

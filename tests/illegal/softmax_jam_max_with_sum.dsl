@@ -1,0 +1,4 @@
+# kernel: softmax
+# code: E-REDUCTION
+# wrong at: rows=1, cols=3
+jam(c, c_2)

@@ -1,0 +1,118 @@
+"""Good parallel programs for small sizes: what damage is most telling on."""
+
+from __future__ import annotations
+
+_ROWS_BLOCK = """
+specialize(cols == 128)
+bind({row}, grid.x)
+xr = stage({x}, at={row}, scope=register)
+split([xr.1, {sweeps}], 2)
+block_reduce([{reduced_o}])
+bind([xr.1.o, {last}.o], thread.x)
+vectorize([xr.1.i, {last}.i], 2)
+"""
+_ROWS_WARP = """
+specialize(cols == 64)
+split({row}, 4)
+xr = stage({x}, at={row}.i, scope=register)
+bind({row}.o, grid.x)
+bind({row}.i, thread.y)
+split([xr.1, {sweeps}], 2)
+warp_reduce([{reduced_o}])
+bind([xr.1.o, {last}.o], thread.x)
+"""
+_ROWS_STRIDED = """
+specialize(cols == 96)
+bind({row}, grid.x)
+xs = stage({x}, at={row}, scope=shared)
+split([xs.1, {sweeps}], 32)
+warp_reduce([{reduced_i}])
+bind([xs.1.i, {last}.i], thread.x)
+"""
+_ROWS_GROUPS = """
+specialize(cols == 16 and rows % 4 == 0)
+split({row}, 4)
+bind({row}.o, grid.x)
+bind({row}.i, thread.y)
+split([{sweeps}], 8)
+warp_reduce([{reduced_i}])
+bind({last}.i, thread.x)
+"""
+
+
+def _rows(row: str, x: str, reduced: list[str], last: str) -> list[str]:
+    words = {
+        "row": row,
+        "x": x,
+        "sweeps": ", ".join((*reduced, last)),
+        "reduced_o": ", ".join(f"{c}.o" for c in reduced),
+        "reduced_i": ", ".join(f"{c}.i" for c in reduced),
+        "last": last,
+    }
+    return [t.format(**words) for t in (_ROWS_BLOCK, _ROWS_WARP, _ROWS_STRIDED, _ROWS_GROUPS)]
+
+
+TEMPLATES: dict[str, list[str]] = {
+    "softmax": _rows("row", "x", ["c", "c_2"], "c_3"),
+    "layernorm": _rows("r", "x", ["c", "c_2"], "c_3"),
+    "row_sum": [
+        "specialize(cols == 64)\nbind(r, grid.x)\nblock_reduce(c)\n",
+        "specialize(cols == 64)\nsplit(r, 4)\nbind(r.o, grid.x)\nbind(r.i, thread.y)\nsplit(c, 32)\n"
+        "warp_reduce(c.i)\n",
+        "specialize(cols == 40)\nsplit(r, 8)\nbind(r.o, grid.x)\nbind(r.i, thread.x)\nsplit(c, 8)\n"
+        "s = stage(in, at=r.o, scope=shared)\nbind(s.0, thread.x)\nvectorize(s.1, 4)\n",
+    ],
+    "column_sum": [
+        "specialize(rows == 32)\nsplit(col, 8)\nbind(col.o, grid.x)\nbind(col.i, thread.y)\nwarp_reduce(row)\n",
+        "split(col, 32)\nbind(col.o, grid.x)\nbind(col.i, thread.x)\nsplit(row, 4)\nunroll(row.i)\n",
+        "specialize(rows % 4 == 0)\nsplit(col, 16)\nbind(col.o, grid.x)\ndistribute(col.i)\nsplit(row, 4)\n"
+        "reorder([row.o, row.i, col.i.1])\ns = stage(matrix, at=row.o, scope=shared)\n"
+        "bind([col.i.0, col.i.1, col.i.2, s.1], thread.x)\n",
+    ],
+    "transpose": [
+        "tile([i, j], [8, 8])\nbind(i.o, grid.y)\nbind(j.o, grid.x)\nt = stage(x, at=j.o, scope=shared)\n"
+        "set_layout(t, pad=[0, 1])\nsplit([t.0, j.i], 2)\nbind([t.1, i.i], thread.x)\n"
+        "bind([t.0.i, j.i.i], thread.y)\n",
+        "specialize(rows % 8 == 0 and cols % 8 == 0)\ntile([i, j], [8, 8])\nbind(i.o, grid.y)\n"
+        "bind(j.o, grid.x)\nt = stage(x, at=j.o, scope=shared)\nsplit(t.1, 4)\nsplit(i.i, 4)\n"
+        "reorder([j.i, i.i.o, i.i.i])\nbind([t.1.o, i.i.o], thread.x)\nbind([t.0, j.i], thread.y)\n"
+        "vectorize([t.1.i, i.i.i], 4)\n",
+    ],
+    "matmul": [
+        "specialize(M % 8 == 0 and N % 8 == 0 and K % 4 == 0)\ntile([i, j], [8, 8])\nbind(i.o, grid.y)\n"
+        "bind(j.o, grid.x)\ntile([i.i, j.i], [2, 2])\ndistribute([i.i.o, j.i.o, i.i.i, j.i.i])\nsplit(k, 4)\n"
+        "reorder([k.o, i.i.o.1, j.i.o.1, k.i, i.i.i.1, j.i.i.1])\na = stage(A, at=k.o, scope=shared)\n"
+        "b = stage(B, at=k.o, scope=shared)\nsplit(a.0, 4)\nsplit(b.1, 2)\n"
+        "bind([a.0.i, b.0, i.i.o.0, i.i.o.1, i.i.o.2], thread.y)\n"
+        "bind([a.1, b.1.o, j.i.o.0, j.i.o.1, j.i.o.2], thread.x)\n"
+        "ra = stage(a, at=k.i, scope=register)\nvectorize([b.1.i, j.i.i.2], 2)\n",
+        "specialize(K % 4 == 0)\ntile([i, j], [8, 8])\nbind(i.o, grid.y)\nbind(j.o, grid.x)\n"
+        "distribute([i.i, j.i])\nsplit(k, 4)\nreorder([k.o, i.i.1, j.i.1, k.i])\n"
+        "a = stage(A, at=k.o, scope=shared)\nbind([i.i.0, i.i.1, i.i.2, a.0], thread.y)\n"
+        "bind([j.i.0, j.i.1, j.i.2, a.1], thread.x)\n",
+    ],
+    "stencil": [
+        "tile([i, j], [8, 8])\nbind(i.o, grid.y)\nbind(j.o, grid.x)\nt = stage(x, at=j.o, scope=shared)\n"
+        "bind([t.0, i.i], thread.y)\nbind([t.1, j.i], thread.x)\n",
+        "tile([i, j], [4, 8])\nbind(i.o, grid.y)\nbind(j.o, grid.x)\nt = stage(x, at=j.o, scope=shared)\n"
+        "split([t.0, t.1], 8)\nbind([t.1.i, j.i], thread.x)\nbind(i.i, thread.y)\n",
+    ],
+    "vecadd": [
+        "split(i, 64)\nsplit(i.i, 4)\nbind(i.o, grid.x)\nbind(i.i.o, thread.x)\nspecialize(n % 4 == 0)\n"
+        "vectorize(i.i.i, 4)\n"
+    ],
+    "saxpy": [
+        "split(i, 32)\nbind(i.o, grid.x)\nxs = stage(x, at=i.o, scope=shared)\nbind([xs.0, i.i], thread.x)\n"
+    ],
+    "gelu": ["split(idx, 64)\nsplit(idx.i, 2)\nbind(idx.o, grid.x)\nbind(idx.i.o, thread.x)\n"],
+    "running_sum": [
+        "specialize(cols == 17)\nbind(r, grid.x)\nbind(c_2, thread.x)\n",
+        "split(r, 4)\nbind(r.o, grid.x)\nbind(r.i, thread.x)\nsplit(c, 4)\n",
+    ],
+    "recurrence": ["split(r, 8)\nbind(r.o, grid.x)\nbind(r.i, thread.x)\nsplit(c, 4)\n"],
+    "sweep": [
+        "specialize(cols == 9)\nbind(g, grid.x)\nbind(j, thread.x)\n",
+        "specialize(cols == 9 and grids % 4 == 0)\nsplit(g, 4)\nbind(g.o, grid.x)\nbind(g.i, thread.y)\n"
+        "bind(j, thread.x)\n",
+    ],
+}

@@ -1,0 +1,4 @@
+# kernel: transpose
+# code: E-JAM-APART
+# not run: a transform refuses it: there is no result to run
+jam(i, j)
