@@ -1,4 +1,4 @@
-"""Each program in this folder is refused with its code; forced past the checker, most compute something wrong.
+"""Each program in `illegal/` is refused with its code; forced past the checker, most compute something wrong.
 
 A file says in comments on its first lines: the kernel of `kernels/` that it is for, the code of the
 refusal, and either sizes at which the forced result differs from the source, or why it is not run.
@@ -20,8 +20,8 @@ from evolve.legality.verdict import Limits, Status
 from evolve.transforms.apply import apply_program
 from tests.legality.brute import same
 
-HERE = Path(__file__).parent
-KERNELS = HERE.parent.parent / "kernels"
+HERE = Path(__file__).parent / "illegal"
+KERNELS = HERE.parents[2] / "kernels"
 
 
 @dataclass(frozen=True)
