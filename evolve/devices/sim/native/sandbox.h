@@ -7,14 +7,14 @@ struct Program { u16 length; const Filter* filter; };
 #if defined(__x86_64__)
 static const u32 AUDIT_ARCH = 0xc000003e;
 static const u32 ALLOWED[] = {
-    9, 10, 11, 12, 13, 14, 15, 25, 28, 35, 38, 60, 131, 202, 228, 231,
-    // mmap mprotect munmap brk rt_sigaction rt_sigprocmask rt_sigreturn mremap madvise nanosleep
-    // setitimer exit sigaltstack futex clock_gettime exit_group
+    9, 10, 11, 12, 13, 14, 15, 25, 28, 38, 60, 131, 228, 231,
+    // mmap mprotect munmap brk rt_sigaction rt_sigprocmask rt_sigreturn mremap madvise
+    // setitimer exit sigaltstack clock_gettime exit_group
 };
 #else
 static const u32 AUDIT_ARCH = 0xc00000b7;
 static const u32 ALLOWED[] = {
-    222, 226, 215, 214, 134, 135, 139, 216, 233, 101, 103, 93, 132, 98, 113, 94,
+    222, 226, 215, 214, 134, 135, 139, 216, 233, 103, 93, 132, 113, 94,
 };
 #endif
 
