@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import prod
 from typing import Any
 
-from evolve.codegen.launch import ConcreteLaunch
 from evolve.codegen.module import render
 from evolve.codegen.rendered import Rendered, concretise
-from evolve.devices.estimate import Estimate, estimate
+from evolve.devices.estimate import Estimate
+from evolve.devices.sampled import estimate_at
 from evolve.devices.sim.build import HostProgram, compile_host
-from evolve.devices.sim.tracing import TraceBuffer, sample_blocks, trace
-from evolve.devices.traffic import Traffic, traffic_of
+from evolve.devices.sim.tracing import TraceBuffer
 from evolve.ir.errors import EvolveError
 from evolve.ir.kernel import Module
 from evolve.scoring.correctness import Checked, Correctness, Failure
 from evolve.scoring.fitness import beats_physics, fitness
 from evolve.scoring.references import References
 from evolve.scoring.task import Outcome, Task
-from evolve.sol.gap import Breakdown, gap
+from evolve.sol.gap import gap
 from evolve.toolchain.cubin import Cubin, read_cubin
 from evolve.toolchain.lines import LINE_INFO
 from evolve.toolchain.nvrtc import compile_cuda
-from evolve.toolchain.sass import Sass, disassemble
+from evolve.toolchain.sass import disassemble
 from evolve.workload.inputs import numpy_dtype
 from evolve.workload.model import Sizes
-
-SAMPLED_BLOCKS = 4
 
 
 class EstimatedScorer:
@@ -68,10 +64,19 @@ class EstimatedScorer:
         first: Estimate | None = None
         variants: list[int] = []
         for shape, sizes in enumerate(self.task.workload.timed):
-            variant, launches = concretise(rendered, sizes)
-            variants.append(variant)
+            variants.append(concretise(rendered, sizes)[0])
+            b = self.task.bounds[shape]
             try:
-                parts = self._estimates(program, launches, sizes, cubin, sass, shape)
+                parts = estimate_at(
+                    self.task.profile,
+                    program,
+                    sizes,
+                    lambda s: concretise(rendered, s),
+                    self._buffers,
+                    cubin.kernels,
+                    sass,
+                    footprint=(b.bytes_read, b.bytes_written),
+                )
             except EvolveError as e:
                 return Outcome("incorrect", rendered.text, message=e.message)
             except ValueError as e:
@@ -86,9 +91,7 @@ class EstimatedScorer:
         if suspicious:
             return Outcome("quarantined", rendered.text, sum(totals), detail=detail, message=suspicious)
         assert first is not None
-        report = gap(
-            self.task.bounds[0], Breakdown(totals[0], "estimated", first.terms, first.shares, first.facts)
-        )
+        report = gap(self.task.bounds[0], first.breakdown())
         return Outcome(
             "scored",
             rendered.text,
@@ -98,35 +101,11 @@ class EstimatedScorer:
             detail=detail,
         )
 
-    def _estimates(
-        self,
-        program: HostProgram,
-        launches: tuple[ConcreteLaunch, ...],
-        sizes: Sizes,
-        cubin: Cubin,
-        sass: Mapping[str, Sass],
-        shape: int,
-    ) -> list[Estimate]:
-        buffers = {
+    def _buffers(self, sizes: Sizes) -> dict[str, TraceBuffer]:
+        return {
             a.name: TraceBuffer(numpy_dtype(a.dtype).name, prod(a.shape(sizes)))
             for a in self.task.workload.arrays
         }
-        blocks = [sample_blocks(x.grid, SAMPLED_BLOCKS) for x in launches]
-        traffics: list[Traffic] = [traffic_of(t) for t in trace(program, launches, buffers, blocks)]
-        b = self.task.bounds[shape]
-        return [
-            estimate(
-                self.task.profile,
-                cubin.kernels[x.kernel],
-                sass[x.kernel],
-                t,
-                x.grid,
-                x.block,
-                x.shared_bytes,
-                footprint=(b.bytes_read, b.bytes_written),
-            )
-            for x, t in zip(launches, traffics, strict=True)
-        ]
 
     def _detail(
         self, rendered: Rendered, cubin: Cubin, checked: Checked, variants: list[int]
