@@ -19,6 +19,7 @@ from evolve.codegen.emit_combine import combine
 from evolve.codegen.emit_vector import vector_loop
 from evolve.codegen.errors import CodegenError
 from evolve.codegen.geometry import GRID_AXES, MAX_GRID, THREAD_AXES, THREAD_NAMES, block_dims, grid_extents
+from evolve.codegen.limits import add_instances, check_registers
 from evolve.codegen.names import Names, identifiers
 from evolve.codegen.place import Place, line_origin
 from evolve.codegen.prepare import prepare
@@ -61,6 +62,9 @@ class KernelEmitter(Accesses):
         self.shared: dict[str, Node] = {}
         self.grid_lines: list[Node] = []
         self.notes: tuple[str, ...] = ()
+        self.unrolled: set[str] = set()
+        self.instances = 0
+        check_registers(self.layouts, self.buffers)
         for b in kernel.params:
             names.of(b)
         for loop in (s.stmt for s in walk(self.kernel.body) if isinstance(s.stmt, For)):
@@ -238,6 +242,10 @@ class KernelEmitter(Accesses):
         """A `for` statement, unrolled where asked for or where it indexes registers."""
         inner = place.below(s)
         extent = self.simplified(s.extent, place)
+        indexes = self._indexes_registers(s, inner)
+        unroll = indexes or s.kind in (LoopKind.UNROLL, LoopKind.VECTOR)
+        if unroll:
+            self.unrolled.add(s.var)
         body = self.statements(s.body, inner)
         if not body:
             return []
@@ -246,8 +254,7 @@ class KernelEmitter(Accesses):
         self.require(extent, place)
         v = self.names.of(s.var)
         bound = self.text(place).text(extent, 8)
-        unroll = s.kind in (LoopKind.UNROLL, LoopKind.VECTOR) or self._indexes_registers(s, inner)
-        if self._indexes_registers(s, inner) and not isinstance(extent, Const):
+        if indexes and not isinstance(extent, Const):
             raise CodegenError(f"loop {s.var} indexes registers and its extent is not a constant")
         header = f"for (int {v} = 0; {v} < {bound}; ++{v})"
         before = ("#pragma unroll",) if unroll else ()
@@ -297,6 +304,7 @@ class KernelEmitter(Accesses):
         return [branch(alone, nodes, line_origin(s, place))] if alone else nodes
 
     def leaf(self, s: Leaf, place: Place) -> Node:
+        self.instances = add_instances(self.instances, place, self.unrolled, self.ranges(place))
         target = self.access(s.buffer, s.indices, place)
         value = self.value(s.value, place)
         if isinstance(s, Store):

@@ -1,4 +1,4 @@
-"""The float64 reference for a GPU: the same statements, one thread for each iteration of the source's threads.
+"""The float64 reference for a GPU: the same statements, spread over threads as in the source.
 
 What `reference` does in one function is a sequence of kernels here, because each needs all of what
 the one before it wrote.

@@ -417,3 +417,12 @@ class TestRefusals:
             loop("all", 32, WARP, Reduce("m", (), SUM, ld("p", var("all")))),
         )
         assert "64 wide" in self.refused(loop("b", var("n"), GRID_X, *body))
+
+    def test_more_registers_than_a_thread_has(self) -> None:
+        copy = loop("j", 300, SERIAL, Store("w", (var("j"),), ld("x", var("j"))))
+        body = (Alloc(buf("w", index(300), space=REGISTER)), copy)
+        assert "300 registers" in self.refused(loop("b", var("n"), GRID_X, *body))
+
+    def test_too_much_unrolling(self) -> None:
+        nest = loop("j", 128, UNROLL, loop("k", 128, UNROLL, self.store("b", "j", "k")))
+        assert "unrolling" in self.refused(loop("b", var("n"), GRID_X, nest))
