@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from evolve.ir.errors import EvolveError
 
@@ -44,7 +44,11 @@ def problem_request(
 ) -> ProblemRequest:
     """The request of these options, files read. Raises EvolveError."""
     from evolve.search.problem import ProblemRequest
+    from evolve.workload.model import Contract
 
+    if numerics not in get_args(Contract):
+        names = ", ".join(get_args(Contract))
+        raise EvolveError("usage", f"there is no numerics contract {numerics!r}", hint=f"contracts: {names}")
     return ProblemRequest(
         kernel_file=str(kernel),
         kernel_text=read_text(kernel, "kernel file"),

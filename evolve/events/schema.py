@@ -56,7 +56,10 @@ class Settings(Model):
 
 
 class RunStarted(Model):
-    """The first event: everything a resume needs. `source` and `workload` are blobs."""
+    """The first event: everything a resume needs. `source` and `workload` are blobs.
+
+    `prepared_s` is the time before it: lifting, the reference, the baseline.
+    """
 
     kind: Literal["run_started"] = "run_started"
     schema_version: int = SCHEMA_VERSION
@@ -73,6 +76,7 @@ class RunStarted(Model):
     sol: SolInfo
     assumptions: tuple[str, ...] = ()
     settings: Settings
+    prepared_s: float = 0.0
 
 
 class Baseline(Model):

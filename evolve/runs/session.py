@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +60,7 @@ def start(request: ProblemRequest, settings: Settings, out: Path | None, session
     Raises EvolveError. Until the baseline has been scored nothing stays on disk; after that the run
     can be resumed whatever happens.
     """
+    begun = time.monotonic()
     agent = session.make_agent(settings.agent)
     problem = session.open_problem(request)
     info = problem.info()
@@ -70,7 +72,7 @@ def start(request: ProblemRequest, settings: Settings, out: Path | None, session
             raise EvolveError("baseline-failed", message, file=request.kernel_file)
         writer = EventWriter(folder.path)
         try:
-            started = _started(request, settings, info, folder)
+            started = _started(request, settings, info, folder, time.monotonic() - begun)
             opening = (started, _baseline(baseline, problem, folder))
             folder.write("kernel.cu", request.kernel_text)
             folder.write("workload.toml", info.workload_toml)
@@ -233,7 +235,9 @@ def _device(device: Device) -> DeviceInfo:
     return DeviceInfo(kind=device.kind, profile=device.profile, timing=device.timing)
 
 
-def _started(request: ProblemRequest, settings: Settings, info: ProblemInfo, folder: RunFolder) -> RunStarted:
+def _started(
+    request: ProblemRequest, settings: Settings, info: ProblemInfo, folder: RunFolder, prepared_s: float
+) -> RunStarted:
     sol = info.sol
     return RunStarted(
         tool_version=tool_version(),
@@ -249,6 +253,7 @@ def _started(request: ProblemRequest, settings: Settings, info: ProblemInfo, fol
         sol=SolInfo(time_us=sol.time_us, hard_time_us=sol.hard_time_us, bound=sol.bound),
         assumptions=info.assumptions,
         settings=settings,
+        prepared_s=round(prepared_s, 3),
     )
 
 

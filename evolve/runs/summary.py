@@ -33,6 +33,7 @@ class RunView:
         self._last_t = event.t
         if isinstance(body, RunStarted):
             self.started = body
+            self.wall_s = body.prepared_s
         elif isinstance(body, Champion):
             self.champions.append(body.proposal)
         self.state.apply(body)

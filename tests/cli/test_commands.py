@@ -186,6 +186,7 @@ BAD_CALLS = [
     (("run", "--kernel", "fake.cu", "--workload", "missing.toml"), "no-such-file"),
     (("run", "--kernel", "fake.cu", "--agent", "nobody"), "unknown-agent"),
     (("run", "--kernel", "fake.cu", "--search", "luck"), "usage"),
+    (("run", "--kernel", "fake.cu", "--numerics", "wild"), "usage"),
     (("run", "--kernel", "fake.cu", "--budget", "0"), "usage"),
     (("run", "--kernel", "fake.cu", "--budget", "many"), "usage"),
     (("run", "--kernel", "fake.cu", "--agent", "random", "--out", "/proc/x"), "cannot-write"),

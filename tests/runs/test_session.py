@@ -276,3 +276,18 @@ def test_a_failure_that_came_after_ctrl_c_is_not_recorded(tmp_path: Path, worker
     folder = run(tmp_path / "run", problem=Terminal(), workers=workers, interrupted=pressed.exists)
     assert document(folder)["stopped"] == "interrupted"
     assert not any(body.kind == "result" and "SIGINT" in body.message for body in story(folder))
+
+
+def test_wall_time_counts_preparation_and_work_but_no_pauses(tmp_path: Path) -> None:
+    class Slow(FakeProblem):
+        def baseline(self):  # type: ignore[no-untyped-def]
+            time.sleep(0.4)
+            return super().baseline()
+
+    folder = run(tmp_path / "run", budget=5, problem=Slow(), interrupted=after(10))
+    first = fold(read_log(folder.log).events).wall_s
+    assert first >= 0.4
+    time.sleep(1.5)
+    begun = time.monotonic()
+    resume(folder, session())
+    assert fold(read_log(folder.log).events).wall_s <= first + time.monotonic() - begun + 0.1
