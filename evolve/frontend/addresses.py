@@ -179,11 +179,10 @@ def _largest(p: Poly, known: Known) -> Poly | None:
     plain = Known(lowest=known.lowest)
     for f in known.facts:
         bound = p + f
-        if (
-            not bound.names() & loops
-            and f.names() & loops
-            and (best is None or nonnegative(best - bound, plain))
-        ):
+        if bound.names() & loops or not f.names() & loops:
+            continue
+        # A guard's bound may be negative where the guard never holds; the loops' bound is not.
+        if best is None or (nonnegative(best - bound, plain) and nonnegative(bound, plain)):
             best = bound
     return best
 
