@@ -6,7 +6,6 @@ a while. E-VECTOR-TAIL goes on without the guard that it is about.
 """
 
 from __future__ import annotations
-
 import __future__
 
 import ast

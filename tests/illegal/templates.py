@@ -63,7 +63,8 @@ TEMPLATES: dict[str, list[str]] = {
         "s = stage(in, at=r.o, scope=shared)\nbind(s.0, thread.x)\nvectorize(s.1, 4)\n",
     ],
     "column_sum": [
-        "specialize(rows == 32)\nsplit(col, 8)\nbind(col.o, grid.x)\nbind(col.i, thread.y)\nwarp_reduce(row)\n",
+        "specialize(rows == 32)\nsplit(col, 8)\nbind(col.o, grid.x)\nbind(col.i, thread.y)\n"
+        "warp_reduce(row)\n",
         "split(col, 32)\nbind(col.o, grid.x)\nbind(col.i, thread.x)\nsplit(row, 4)\nunroll(row.i)\n",
         "specialize(rows % 4 == 0)\nsplit(col, 16)\nbind(col.o, grid.x)\ndistribute(col.i)\nsplit(row, 4)\n"
         "reorder([row.o, row.i, col.i.1])\ns = stage(matrix, at=row.o, scope=shared)\n"

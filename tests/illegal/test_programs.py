@@ -30,11 +30,6 @@ def named(p: Illegal) -> str:
     return p.id
 
 
-@pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("host-programs")
-
-
 def forced(p: Illegal, cache: Path) -> Outcome:
     """The program run with refusals passed over. Raises what stops it from becoming a kernel."""
     src = source(p.kernel)

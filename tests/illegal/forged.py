@@ -1,0 +1,398 @@
+"""Kernels that no program makes: a good parallel kernel with one thing wrong, for the prover alone.
+
+Each says with which code the prover must refuse it and what its execution shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from evolve.compiler.compile import finish
+from evolve.dsl.parser import parse
+from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Load, add, index, mod, sub, var
+from evolve.ir.kernel import Kernel
+from evolve.ir.stmt import Alloc, Barrier, Block, For, If, Leaf, Origin, Reduce, Stmt, Store
+from evolve.ir.types import MAX, MIN, DType, LoopKind
+from evolve.ir.visit import map_expr, rewrite, substitute_block, walk
+from evolve.transforms.apply import apply_program
+from tests.illegal.lifted import source
+from tests.illegal.templates import TEMPLATES
+
+F32 = DType.F32
+
+
+@dataclass(frozen=True)
+class Forged:
+    """`refused`: the first code; `shown_by` empty where `not_shown` says why."""
+
+    name: str
+    kernel: str
+    build: Callable[[], Kernel]
+    refused: str
+    shown_by: frozenset[str] = frozenset()
+    not_shown: str = ""
+    sizes: dict[str, int] = field(default_factory=dict)
+
+
+FORGED: list[Forged] = []
+
+
+def forged(
+    kernel: str, refused: str, *shown_by: str, not_shown: str = "", **sizes: int
+) -> Callable[[Callable[[], Kernel]], Callable[[], Kernel]]:
+    def register(build: Callable[[], Kernel]) -> Callable[[], Kernel]:
+        FORGED.append(Forged(build.__name__, kernel, build, refused, frozenset(shown_by), not_shown, sizes))
+        return build
+
+    return register
+
+
+def good(kernel: str, number: int = 0) -> Kernel:
+    return scheduled(kernel, TEMPLATES[kernel][number])
+
+
+def scheduled(kernel: str, text: str) -> Kernel:
+    return finish(apply_program(source(kernel).kernel, parse(text)).kernel)
+
+
+def change(k: Kernel, f: Callable[[Stmt], Stmt | tuple[Stmt, ...] | None]) -> Kernel:
+    """Statements rewritten; something must change."""
+    out = replace(k, body=rewrite(k.body, f))
+    assert out != k
+    return out
+
+
+def the(k: Kernel, wanted: Callable[[Stmt], bool]) -> Stmt:
+    """The one statement that is wanted."""
+    (found,) = [s.stmt for s in walk(k.body) if wanted(s.stmt)]
+    return found
+
+
+def leaves_of(buffer: str) -> Callable[[Stmt], bool]:
+    return lambda s: isinstance(s, Leaf) and s.buffer == buffer
+
+
+def loop(k: Kernel, name: str) -> For:
+    found = the(k, lambda s: isinstance(s, For) and s.var == name)
+    assert isinstance(found, For)
+    return found
+
+
+def with_loop(k: Kernel, name: str, f: Callable[[For], Stmt | tuple[Stmt, ...]]) -> Kernel:
+    return change(k, lambda s: f(s) if isinstance(s, For) and s.var == name else None)
+
+
+def with_values(k: Kernel, buffer: str, f: Callable[[Expr], Expr]) -> Kernel:
+    """`f` on all parts of what is stored into a buffer."""
+
+    def one(s: Stmt) -> Stmt | None:
+        if isinstance(s, Leaf) and s.buffer == buffer:
+            return replace(s, value=map_expr(s.value, f))
+        return None
+
+    return change(k, one)
+
+
+def without_barrier(k: Kernel, number: int) -> Kernel:
+    """Barrier `number` in text order dropped."""
+    seen = [-1]
+
+    def one(s: Stmt) -> tuple[Stmt, ...] | None:
+        if isinstance(s, Barrier):
+            seen[0] += 1
+            return () if seen[0] == number else None
+        return None
+
+    return change(k, one)
+
+
+# ---- barriers
+
+
+@forged("transpose", "E-RACE", "race")
+def tile_without_a_barrier() -> Kernel:
+    return change(good("transpose"), lambda s: () if isinstance(s, Barrier) else None)
+
+
+@forged("matmul", "E-RACE", "race", M=16, N=16, K=12)
+def tile_read_before_it_is_filled() -> Kernel:
+    return without_barrier(good("matmul", 1), 0)
+
+
+@forged("matmul", "E-RACE", "race", M=16, N=16, K=12)
+def tile_filled_again_while_it_is_read() -> Kernel:
+    """The write-after-read that TileLang #2668 forgot."""
+    return without_barrier(good("matmul", 1), 1)
+
+
+@forged("sweep", "E-RACE", "race", cols=9, grids=3)
+def rows_without_a_barrier() -> Kernel:
+    return without_barrier(good("sweep"), 0)
+
+
+@forged("transpose", "E-BARRIER", "divergent-barrier")
+def barrier_of_half_the_threads() -> Kernel:
+    """pocl #1167, TileLang #2612: a barrier that some threads do not reach."""
+    half = For("half", index(4), LoopKind.THREAD_X, Block((Barrier(),)))
+    return change(good("transpose"), lambda s: half if isinstance(s, Barrier) else None)
+
+
+@forged("matmul", "E-RACE", "race", M=16, N=16, K=12)
+def barriers_after_the_loop() -> Kernel:
+    k = change(good("matmul", 1), lambda s: () if isinstance(s, Barrier) else None)
+    return with_loop(k, "k.o", lambda s: (s, Barrier()))
+
+
+# ---- windows, guards, bounds
+
+
+@forged("stencil", "E-BOUNDS", "race")
+def window_one_column_short() -> Kernel:
+    def one(s: Stmt) -> Stmt | None:
+        if isinstance(s, Alloc) and s.buffer.name == "t":
+            return Alloc(replace(s.buffer, extents=(index(10), index(9))))
+        return None
+
+    return change(good("stencil"), one)
+
+
+@forged("stencil", "E-UNINIT", "uninitialised")
+def copy_one_column_short() -> Kernel:
+    """Exo #318 is of this kind: cells used that the copy did not fill."""
+    return with_loop(good("stencil"), "t.1", lambda s: replace(s, extent=index(9)))
+
+
+@forged("stencil", "E-BOUNDS", "out-of-bounds")
+def copy_past_the_edge() -> Kernel:
+    """The halo's guard dropped: what is read outside is never used, but it is read."""
+    return with_loop(good("stencil"), "t.1", _without_guards)
+
+
+def _without_guards(s: For) -> For:
+    return replace(s, body=rewrite(s.body, lambda x: x.body.stmts if isinstance(x, If) else None))
+
+
+@forged("saxpy", "E-BOUNDS", "out-of-bounds")
+def tail_without_its_guard() -> Kernel:
+    return with_loop(
+        scheduled("saxpy", "split(i, 32)\nbind(i.o, grid.x)\nbind(i.i, thread.x)"), "i.i", _without_guards
+    )
+
+
+@forged("gelu", "E-BOUNDS", "out-of-bounds")
+def guard_one_too_wide() -> Kernel:
+    def one(s: Stmt) -> Stmt | None:
+        if isinstance(s, If):
+            assert isinstance(s.cond, Binary)
+            return replace(s, cond=replace(s.cond, rhs=add(s.cond.rhs, 1)))
+        return None
+
+    return change(scheduled("gelu", "split(idx, 32)\nbind(idx.o, grid.x)\nbind(idx.i, thread.x)"), one)
+
+
+@forged("gelu", "E-COVERAGE", "wrong")
+def guard_one_too_narrow() -> Kernel:
+    def one(s: Stmt) -> Stmt | None:
+        if isinstance(s, If):
+            assert isinstance(s.cond, Binary)
+            return replace(s, cond=replace(s.cond, rhs=sub(s.cond.rhs, 1)))
+        return None
+
+    return change(scheduled("gelu", "split(idx, 32)\nbind(idx.o, grid.x)\nbind(idx.i, thread.x)"), one)
+
+
+# ---- coverage
+
+
+@forged("transpose", "E-COVERAGE", "wrong", rows=16, cols=16)
+def last_column_of_blocks_missing() -> Kernel:
+    return with_loop(good("transpose", 1), "j.o", lambda s: replace(s, extent=sub(s.extent, 1)))
+
+
+@forged("saxpy", "E-RACE", "race")
+def tiles_that_overlap() -> Kernel:
+    """Halide #5430: two writers of one cell in parallel."""
+    k = scheduled("saxpy", "specialize(n == 128)\nsplit(i, 32)\nbind(i.o, grid.x)\nbind(i.i, thread.x)")
+    # i.o * 31 + i.i: tiles of 32 that begin 31 apart.
+    return with_loop(
+        k,
+        "i.i",
+        lambda s: replace(s, body=substitute_block(s.body, {"i.i": sub(var("i.i"), var("i.o"))})),
+    )
+
+
+@forged("saxpy", "E-DUPLICATE", "wrong")
+def update_made_twice() -> Kernel:
+    k = scheduled("saxpy", "split(i, 32)\nbind(i.o, grid.x)\nbind(i.i, thread.x)")
+    return change(k, lambda s: (s, s) if isinstance(s, Store) else None)
+
+
+@forged("vecadd", "E-FLOW", not_shown="the sums are right: it only claims to perform other instances", n=128)
+def origin_reversed() -> Kernel:
+    k = scheduled("vecadd", "specialize(n == 128)\nsplit(i, 32)\nbind(i.o, grid.x)\nbind(i.i, thread.x)")
+
+    def one(s: Stmt) -> Stmt | None:
+        if isinstance(s, Store):
+            assert s.origin is not None
+            return replace(s, origin=Origin("S0", (sub(index(127), s.origin.instance[0]),)))
+        return None
+
+    return change(k, one)
+
+
+# ---- expressions and value flow
+
+
+@forged("vecadd", "E-EXPR", "wrong", n=148)
+def product_for_a_sum() -> Kernel:
+    def one(e: Expr) -> Expr:
+        return replace(e, op=BinaryOp.MUL) if isinstance(e, Binary) and e.dtype is F32 else e
+
+    return with_values(good("vecadd"), "c", one)
+
+
+@forged("stencil", "E-EXPR", "wrong")
+def another_weight() -> Kernel:
+    return with_values(
+        good("stencil"), "y", lambda e: Const(0.25, F32) if isinstance(e, Const) and e.dtype is F32 else e
+    )
+
+
+@forged("transpose", "E-UNINIT", "wrong")
+def tile_read_untransposed() -> Kernel:
+    def one(e: Expr) -> Expr:
+        return replace(e, indices=e.indices[::-1]) if isinstance(e, Load) and e.buffer == "t" else e
+
+    return with_values(good("transpose"), "y", one)
+
+
+@forged("matmul", "E-FLOW", "wrong", M=16, N=16, K=12)
+def copy_of_the_next_tile() -> Kernel:
+    """The tile of step k + 1, or the first one again at the end: a pipeline off by one."""
+
+    def one(e: Expr) -> Expr:
+        if isinstance(e, Load) and e.buffer == "A":
+            column = e.indices[1]
+            return replace(e, indices=(e.indices[0], mod(add(column, 4), 12)))
+        return e
+
+    k = scheduled("matmul", TEMPLATES["matmul"][1].replace("K % 4 == 0", "K == 12"))
+    return with_values(k, "a", one)
+
+
+@forged("softmax", "E-REDUCTION", "wrong", cols=128)
+def maximum_of_one_thread() -> Kernel:
+    """A partial read by a statement that is no combine."""
+
+    def one(e: Expr) -> Expr:
+        return Load("m_part", (var("c_3.o"),), F32) if isinstance(e, Load) and e.buffer == "m" else e
+
+    return with_values(good("softmax"), "y", one)
+
+
+# ---- reductions
+
+
+def _start(k: Kernel, buffer: str, value: float) -> Kernel:
+    def one(s: Stmt) -> Stmt | None:
+        return replace(s, value=Const(value, F32)) if isinstance(s, Store) and s.buffer == buffer else None
+
+    return change(k, one)
+
+
+@forged("softmax", "E-REDUCTION", "wrong", cols=128)
+def maximum_starts_at_the_identity_of_min() -> Kernel:
+    return _start(good("softmax"), "m_part", float("inf"))
+
+
+@forged("softmax", "E-REDUCTION", "wrong", cols=128)
+def sum_starts_at_the_identity_of_prod() -> Kernel:
+    return _start(good("softmax"), "s_part", 1.0)
+
+
+@forged("row_sum", "E-REDUCTION", "wrong", cols=64)
+def element_added_twice() -> Kernel:
+    return change(
+        good("row_sum"), lambda s: (s, s) if isinstance(s, Reduce) and s.buffer == "total_part" else None
+    )
+
+
+@forged("row_sum", "E-REDUCTION", "wrong", cols=64)
+def partials_combined_twice() -> Kernel:
+    def again(s: For) -> tuple[Stmt, ...]:
+        body = substitute_block(s.body, {s.var: var("again")})
+        return s, replace(s, var="again", body=body)
+
+    return with_loop(good("row_sum"), "c.all", again)
+
+
+@forged("row_sum", "E-REDUCTION", "wrong", cols=64)
+def partials_never_combined() -> Kernel:
+    return with_loop(good("row_sum"), "c.all", lambda s: ())
+
+
+@forged("row_sum", "E-REDUCTION", "wrong", cols=64)
+def partials_combined_by_maximum() -> Kernel:
+    def one(s: Stmt) -> Stmt | None:
+        return replace(s, monoid=MAX) if isinstance(s, Reduce) and s.buffer == "total" else None
+
+    return change(good("row_sum"), one)
+
+
+@forged("column_sum", "E-EXPR", "wrong", rows=32)
+def minimum_for_a_sum() -> Kernel:
+    def one(s: Stmt) -> Stmt | None:
+        if isinstance(s, Reduce):
+            return replace(s, monoid=MIN)
+        if isinstance(s, Store) and s.buffer == "acc_part":
+            return replace(s, value=Const(float("inf"), F32))
+        return None
+
+    return change(good("column_sum"), one)
+
+
+@forged("row_sum", "E-REDUCTION", "wrong", cols=64, rows=8)
+def partials_of_the_row_before() -> Kernel:
+    """The partials start once, not for each row: what they held is added again."""
+    k = scheduled(
+        "row_sum", "specialize(cols == 64 and rows % 2 == 0)\nsplit(r, 2)\nbind(r.o, grid.x)\nblock_reduce(c)"
+    )
+    row = loop(k, "r.i")
+    first = [
+        s
+        for s in row.body.stmts
+        if (isinstance(s, Alloc) and s.buffer.name == "total_part")
+        or (isinstance(s, For) and s.var == "c.init")
+    ]
+    assert len(first) == 2
+    rest = Block(tuple(s for s in row.body.stmts if not any(s is f for f in first)))
+    return with_loop(k, "r.i", lambda s: (*first, replace(s, body=rest)))
+
+
+@forged("row_sum", "E-COMBINE", "wrong", cols=64)
+def half_of_the_partials() -> Kernel:
+    return with_loop(good("row_sum"), "c.all", lambda s: replace(s, extent=index(32)))
+
+
+@forged("layernorm", "E-REDUCTION", "wrong", cols=128)
+def mean_before_the_sum() -> Kernel:
+    """The mean taken from the sum before its partials are combined (loopy #533)."""
+    k = good("layernorm")
+    mean = the(k, leaves_of("mean"))
+    declared = the(k, lambda s: isinstance(s, Alloc) and s.buffer.name == "mean")
+    k = change(k, lambda s: () if s is mean or s is declared else None)
+    return with_loop(k, "c.o.all", lambda s: (declared, mean, s))
+
+
+@forged("running_sum", "E-RACE", "race", cols=17)
+def sums_over_threads() -> Kernel:
+    """All threads add into one cell of the output."""
+    k = scheduled("running_sum", "specialize(cols == 17)\nbind(r, grid.x)\nbind(c_2, thread.x)")
+
+    def one(s: Stmt) -> Stmt | None:
+        if isinstance(s, Store) and s.buffer == "z":
+            return replace(s, indices=(s.indices[0], index(0)))
+        return None
+
+    return change(k, one)
