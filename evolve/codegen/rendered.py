@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evolve.codegen.host_eval import Number, evaluate
 from evolve.codegen.launch import BufferArg, ConcreteLaunch, Dim3, ScalarArg
-from evolve.ir.expr import Const, Expr
+from evolve.ir.expr import Const, Expr, conjunction
+from evolve.ir.printer import print_expr
 from evolve.ir.types import DType
 
 Dims = tuple[Expr, Expr, Expr]
@@ -71,6 +74,17 @@ class Rendered:
     variants: tuple[RenderedVariant, ...]
     original: RenderedLaunch
     lines: tuple[LineOrigin | None, ...]
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of what runs: the text without comments, the guards and the launches."""
+        code = re.sub(r"//[^\n]*", "", self.text)
+        code = "\n".join(x.strip() for x in code.splitlines() if x.strip())
+        parts = [code, print_expr(conjunction(tuple(v.guard for v in self.variants)))]
+        for v in self.variants:
+            for x in v.launches:
+                parts.append(f"{x.kernel} {[print_expr(e) for e in (*x.grid, *x.block)]} {x.shared_bytes}")
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     @property
     def signatures(self) -> dict[str, tuple[Param, ...]]:

@@ -1,0 +1,84 @@
+"""A host function that launches the right variant: what makes the text of a module usable by a program.
+
+NVRTC skips it; nvcc and clang compile it. It is added to the file that a person takes away.
+"""
+
+from __future__ import annotations
+
+from evolve.codegen.ctext import ExprText
+from evolve.codegen.names import Names, identifiers
+from evolve.codegen.rendered import Param, Rendered, RenderedLaunch
+from evolve.ir.affine import Ranges
+from evolve.ir.expr import Expr, Load, index
+from evolve.ir.printer import print_expr
+from evolve.ir.scope import conjuncts
+from evolve.ir.visit import variables
+
+
+def render_launcher(rendered: Rendered, params: tuple[Param, ...]) -> str:
+    """`cudaError_t launch_<kernel>(parameters, cudaStream_t stream)`.
+
+    `params` are the original kernel's, with `is_const` where no variant writes. The first variant
+    whose condition holds, and whose arrays are aligned as the text needs, is launched, else the
+    original; an empty grid launches nothing.
+    """
+    taken = identifiers(rendered.text)
+    names = Names(taken - {p.name for p in params})
+    function = names.fresh(f"launch_{rendered.original.kernel}")
+    own = {p.name: names.of(p.name) for p in params}
+    wide = {p.name: names.fresh(f"{own[p.name]}_") for p in params if not p.is_pointer}
+    stream = names.fresh("stream")
+    pointers = [own[p.name] for p in params if p.is_pointer]
+    lines = [
+        "#ifndef __CUDACC_RTC__",
+        "// Launches the variant that the sizes allow.",
+        f"cudaError_t {function}(",
+        *(f"    {_declaration(p, own[p.name])}," for p in params),
+        f"    cudaStream_t {stream} = 0",
+        ") {",
+    ]
+    lines += [f"    const long long {wide[n]} = (long long){own[n]};" for n in wide if _is_size(params, n)]
+    aligned = " && ".join(f"(unsigned long long){p} % 16 == 0" for p in pointers) or "true"
+    if rendered.variants:
+        lines.append(f"    const bool aligned = {aligned};")
+    for v in rendered.variants:
+        terms = [_text(t, wide, 2) for t in conjuncts((v.guard,))]
+        lines.append(f"    if ({' && '.join(['aligned', *terms])}) {{")
+        for launch in v.launches:
+            lines += _launch(launch, own, wide, stream, "        ")
+        lines += ["        return cudaGetLastError();", "    }"]
+    lines += _launch(rendered.original, own, wide, stream, "    ")
+    lines += ["    return cudaGetLastError();", "}", "#endif"]
+    return "\n".join(lines) + "\n"
+
+
+def _is_size(params: tuple[Param, ...], name: str) -> bool:
+    return any(p.name == name and not p.dtype.is_float for p in params)
+
+
+def _declaration(p: Param, name: str) -> str:
+    if not p.is_pointer:
+        return f"{p.dtype.c_name} {name}"
+    return f"{'const ' if p.is_const else ''}{p.dtype.c_name}* {name}"
+
+
+def _text(e: Expr, wide: dict[str, str], outer: int) -> str:
+    def load(x: Load) -> str:
+        return print_expr(x)
+
+    known = Ranges(dict.fromkeys(variables(e), (1, None)), {})
+    return ExprText(lambda n: wide[n], load, known).text(e, outer)
+
+
+def _launch(x: RenderedLaunch, own: dict[str, str], wide: dict[str, str], stream: str, pad: str) -> list[str]:
+    dims = []
+    for three in (x.grid, x.block):
+        kept = list(three)
+        while len(kept) > 1 and kept[-1] == index(1):
+            kept.pop()
+        dims.append([_text(e, wide, 8) for e in kept])
+    grid, block = (f"dim3({', '.join(f'(unsigned int)({t})' for t in d)})" for d in dims)
+    arguments = ", ".join(own[p.name] for p in x.params)
+    some = " && ".join(f"{t} > 0" for t in dims[0] if not t.isdigit())
+    call = f"{x.kernel}<<<{grid}, {block}, {x.shared_bytes}, {stream}>>>({arguments});"
+    return [f"{pad}if ({some}) {call}" if some else f"{pad}{call}"]
