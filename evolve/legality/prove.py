@@ -47,7 +47,8 @@ def prove(
 ) -> Verdict:
     """Whether `target` (barriers placed) computes what `source` (the lifted kernel) computes.
 
-    The proof holds for all sizes that satisfy both kernels' assumptions. Never raises for a kernel
+    The proof holds for all sizes that satisfy the assumptions of the target, which must keep those of the
+    source: they become the guard. Never raises for a kernel
     that passes `evolve.ir.verify`: what cannot be analysed is UNKNOWN. `skip` names checks to leave
     out and is for tests only.
     """
@@ -74,7 +75,7 @@ def _memo(name: str) -> OrderedDict[object, Verdict]:
 
 
 def _prove(source: Kernel, target: Kernel, limits: Limits, skip: Collection[str]) -> Verdict:
-    facts = facts_of(source, target)
+    facts = facts_of(target)
     runs: list[CheckRun] = []
     findings: list[Finding] = []
     opaque: tuple[str, ...] = ()
@@ -82,6 +83,7 @@ def _prove(source: Kernel, target: Kernel, limits: Limits, skip: Collection[str]
     proof: Proof | None = None
     start = time.perf_counter()
     try:
+        _keeps_assumptions(source, facts)
         original = _original(source, facts, limits, skip)
         analysis = analysis_of(target, facts, limits.operations)
         sizes = analysis.bare.sizes
@@ -115,6 +117,15 @@ def _prove(source: Kernel, target: Kernel, limits: Limits, skip: Collection[str]
         _assumptions(facts, opaque, launch),
         tuple(runs),
     )
+
+
+def _keeps_assumptions(source: Kernel, facts: tuple[Expr, ...]) -> None:
+    """Raises ModelError when the target, whose assumptions become the guard, lost one of the source's."""
+    for fact in facts_of(source):
+        if fact not in facts:
+            raise ModelError(
+                "E-ASSUME", f"the source relies on {print_expr(fact)}, the target does not say so"
+            )
 
 
 def _same_parameters(source: Kernel, target: Kernel, sizes: Sizes) -> None:

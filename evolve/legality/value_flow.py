@@ -120,11 +120,13 @@ def _same(p: Proof, got: IslObject, want: IslObject, what: str, *, adds: bool = 
     extra = got.subtract(want)
     if not extra.is_empty():
         text = (
-            "receives a contribution that the source does not add" if adds else "is not what the source reads"
+            "receives a contribution that the source does not add"
+            if adds
+            else "is not the value that the source has there"
         )
         return refuted(code, f"{what} {text}", sample_pair(p.target, extra, p.source.model))
     missing = want.subtract(got)
     if not missing.is_empty():
-        text = "lacks a contribution" if adds else "is not what the source reads"
+        text = "lacks a contribution" if adds else "is not the value that the source has there"
         return refuted(code, f"{what} {text}", sample_pair(p.target, missing, p.source.model))
     return None
