@@ -4,9 +4,14 @@
 `locate`      kernels, launches and comment blocks of a file
 `ctree`       a small typed C tree; `read` builds it from libclang's cursors
 `polynomial`  integer polynomials over loop variables and scalars; `prove` bounds them
+`values`      what a C expression is worth: integers, data, pointers; `library` the functions
+`variables`   a thread's variables; `expressions`, `loops`, `updates` on top of them
 `execute`     symbolic execution of one thread into loops over flat addresses
+`scalars`     sizes apart from data among the integer parameters
 `domain`      thread indices and guards become parallel loops
+`settle`      integer arithmetic does not wrap around, or only outside stated facts
 `addresses`   flat addresses become multi-dimensional subscripts, with proof
-`original`    the file's device code, without host code
+`finish`      names, statement identities
+`original`    the file's device code without host code, and its launch
 `lift`        all of it together
 """

@@ -1,99 +1,38 @@
 """Symbolic execution of one thread of a kernel.
 
 The result is a block of IR statements over *flat* addresses, with the grid-wide thread indices as
-free variables and the guards as `If`s. Scalars that keep one value become part of the expressions
-that use them; those that a loop changes become rank-0 register buffers.
+free variables and the guards as `If`s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TypeAlias
-
 from evolve.frontend import ctree, library
 from evolve.frontend.ctree import Pointer, Void
-from evolve.frontend.expressions import Evaluator, size_of
 from evolve.frontend.loops import Head, counted, induction
 from evolve.frontend.polynomial import Poly, constant, expression, variable
 from evolve.frontend.prove import negate
 from evolve.frontend.refuse import RefusalError
-from evolve.frontend.updates import updates
 from evolve.frontend.values import (
-    Arr,
     Data,
     Duty,
     Int,
     Ptr,
-    Threads,
     Unknown,
     Value,
     as_data,
     choose,
     convert,
 )
-from evolve.ir.expr import Cast, Const, Expr, Load, Select, Var, index
+from evolve.frontend.variables import NeedsRegisterError, Slot, Thread, Variables
+from evolve.ir.expr import Const, Expr, Load, Select, Var
 from evolve.ir.kernel import Scalar
-from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Reduce, Span, Stmt, Store
-from evolve.ir.types import DType, LoopKind, Space
-from evolve.ir.visit import loads, subexpressions
+from evolve.ir.stmt import Block, For, If, Stmt, Store
+from evolve.ir.types import DType, LoopKind
+from evolve.ir.visit import loads
 
-_MAX_INLINE = 160
 _MAX_STATEMENTS = 4000
 _RETURN = -1
 """The environment's key for the value a device function returns."""
-
-Step: TypeAlias = For | If
-"""What encloses a statement, as far as guards and ranges go."""
-
-
-@dataclass(frozen=True)
-class Obligation:
-    """A duty with the loops and conditions around its use."""
-
-    duty: Duty
-    path: tuple[Step, ...]
-
-
-@dataclass(frozen=True)
-class Slot:
-    """A variable. `depth`: how many loops surround its declaration. `register`: the buffer that holds it."""
-
-    name: str
-    type: DType | None
-    value: Value | None
-    depth: int
-    register: str | None = None
-
-
-@dataclass
-class Thread:
-    """What one thread does.
-
-    body         statements over flat addresses
-    elements     element types of the pointer parameters, by buffer
-    scalars      by-value parameters; `is_size` is settled later
-    obligations  what makes the integer arithmetic exact
-    names        integer variables with their values, for naming loops
-    threads      block sizes that the source fixes
-    notes        what the user should know that was assumed
-    """
-
-    body: list[Stmt] = field(default_factory=list)
-    elements: dict[str, DType] = field(default_factory=dict)
-    params: list[str] = field(default_factory=list)
-    scalars: list[Scalar] = field(default_factory=list)
-    obligations: list[Obligation] = field(default_factory=list)
-    names: list[tuple[str, Poly]] = field(default_factory=list)
-    threads: Threads = field(default_factory=Threads)
-    notes: set[str] = field(default_factory=set)
-
-
-class _NeedsRegisterError(Exception):
-    def __init__(self, key: int) -> None:
-        super().__init__(str(key))
-        self.key = key
 
 
 def execute(kernel: ctree.Function, path: str) -> Thread:
@@ -102,27 +41,16 @@ def execute(kernel: ctree.Function, path: str) -> Thread:
     while True:
         try:
             return _Executor(kernel, path, frozenset(forced)).run()
-        except _NeedsRegisterError as need:
+        except NeedsRegisterError as need:
             if need.key in forced:
                 raise RefusalError(kernel.line, "variable", "its value cannot be followed") from need
             forced.add(need.key)
 
 
-class _Executor(Evaluator):
+class _Executor(Variables):
     def __init__(self, kernel: ctree.Function, path: str, forced: frozenset[int]) -> None:
-        super().__init__()
+        super().__init__(path, forced)
         self._kernel = kernel
-        self._file = path
-        self._forced = forced
-        self._env: dict[int, Slot] = {}
-        self._out: list[Stmt] = []
-        self._path: tuple[Step, ...] = ()
-        self._loops: tuple[str, ...] = ()
-        self._thread = Thread()
-        self.threads = self._thread.threads
-        self._made = 0
-        self._registers: dict[str, int] = {}
-        self._speculative = 0
         self._in_function = 0
         self._in_loop = 0
 
@@ -148,8 +76,6 @@ class _Executor(Evaluator):
         else:
             value = Int(variable(p.name), p.type)
         self._declare(p.key, p.name, p.type, value)
-
-    # ------------------------------------------------------------------ statements
 
     def _block(self, stmts: tuple[ctree.CStmt, ...]) -> None:
         """Run statements in order; what follows a branch that may jump goes into its other side."""
@@ -209,147 +135,6 @@ class _Executor(Evaluator):
                 self._loop(whole)
             case _:
                 raise RefusalError(s.line, "statement", "it is not supported here")
-
-    def _declaration(self, s: ctree.Declare) -> None:
-        if isinstance(s.type, ctree.Array):
-            name = self._alloc(s.name, s.type.element, s.type.extents, s.line)
-            arr = Arr(name, s.type.element, s.type.extents)
-            self._env[s.key] = Slot(s.name, None, arr, len(self._loops))
-            if isinstance(s.init, tuple):
-                self._fill(arr, s.init, s.line)
-            return
-        init = s.init if not isinstance(s.init, tuple) else None
-        value = self.value(init) if init is not None else None
-        if isinstance(s.type, Pointer):
-            if not isinstance(value, Ptr):
-                raise RefusalError(s.line, f"pointer {s.name}", "it must start as a parameter plus an offset")
-            self._env[s.key] = Slot(s.name, None, value, len(self._loops))
-            return
-        if not isinstance(s.type, DType):
-            raise RefusalError(s.line, f"variable {s.name}", "this type is not supported")
-        self._declare(s.key, s.name, s.type, value, s.line)
-
-    def _fill(self, arr: Arr, init: tuple[ctree.CExpr, ...], line: int) -> None:
-        if len(arr.extents) != 1:
-            raise RefusalError(line, "array initialiser", "only for arrays of one dimension")
-        for k in range(arr.extents[0]):
-            value = self.value(init[k]) if k < len(init) else Int(constant(0), DType.I32)
-            data = as_data(convert(value, arr.element, line), line)
-            self._emit(Store(arr.buffer, (index(k),), data.expr, span=self._span(line)), data.duties)
-
-    def _declare(self, key: int, name: str, type_: DType, value: Value | None, line: int = 0) -> None:
-        if isinstance(value, Int) and type_ is not DType.BOOL:
-            self._thread.names.append((name, value.poly))
-        if key in self._forced:
-            register = self._alloc(name, type_, (), line)
-            slot = Slot(name, type_, None, len(self._loops), register)
-            self._env[key] = slot
-            if value is not None:
-                self._store_register(slot, value, line)
-            return
-        start = convert(value, type_, line) if value is not None else Unknown(f"{name} has no value yet")
-        self._env[key] = Slot(name, type_, start, len(self._loops))
-
-    def _alloc(self, name: str, type_: DType, extents: tuple[int, ...], line: int) -> str:
-        unique = f"{name}#{self._fresh()}"
-        self._registers[unique] = len(self._loops)
-        buffer = Buffer(
-            unique, type_, tuple(index(x) for x in extents), Space.REGISTER, span=self._span(line)
-        )
-        self._emit(Alloc(buffer))
-        return unique
-
-    def _assign(self, a: ctree.Assign) -> None:
-        target = a.target
-        if isinstance(target, ctree.Name):
-            self._assign_name(target, a)
-            return
-        if not isinstance(target, ctree.Element):
-            raise RefusalError(a.line, "assignment", "only variables and array elements can be assigned")
-        place = self.place(target)
-        old = Data(place.load, place.duties)
-        new = as_data(convert(self._updated(a, old), place.load.dtype, a.line), a.line)
-        duties = new.duties | place.duties
-        if self._is_register(place.load.buffer):
-            self._leaf(place.load, new, duties, a.line)
-            return
-        if self._speculative:
-            raise RefusalError(a.line, "store", "it happens under a condition that reads memory")
-        self._leaf(place.load, new, duties, a.line)
-        self._stale(place.load.buffer)
-
-    def _updated(self, a: ctree.Assign, old: Value) -> Value:
-        value = self.value(a.value)
-        if a.op is None:
-            return value
-        if a.op not in ("<<", ">>"):
-            value = convert(value, a.compute, a.line) if isinstance(a.compute, DType) else value
-        return self.combine(a.op, convert(old, a.compute, a.line), value, a.compute, a.line)
-
-    def _assign_name(self, target: ctree.Name, a: ctree.Assign) -> None:
-        slot = self._slot(target)
-        if slot.register is not None:
-            self._store_register(slot, self._updated(a, self._read_register(slot)), a.line)
-            return
-        if slot.depth < len(self._loops):
-            if slot.type is None:
-                raise RefusalError(
-                    a.line, f"pointer {target.name}", "it changes in a loop by something irregular"
-                )
-            raise _NeedsRegisterError(target.key)
-        old = slot.value if slot.value is not None and a.op is not None else Int(constant(0), DType.I32)
-        value = self._updated(a, old)
-        if slot.type is not None:
-            value = convert(value, slot.type, a.line)
-            if isinstance(value, Int):
-                self._thread.names.append((slot.name, value.poly))
-        elif not isinstance(value, Ptr):
-            raise RefusalError(a.line, f"pointer {target.name}", "it is not followed through this assignment")
-        self._env[target.key] = Slot(slot.name, slot.type, value, slot.depth)
-
-    def _store_register(self, slot: Slot, value: Value, line: int) -> None:
-        if slot.register is None or slot.type is None:
-            raise RefusalError(line, f"variable {slot.name}", "it cannot be assigned")
-        data = as_data(convert(value, slot.type, line), line)
-        self._leaf(Load(slot.register, (), slot.type), data, data.duties, line)
-
-    def _read_register(self, slot: Slot) -> Data:
-        if slot.register is None or slot.type is None:
-            raise RefusalError(0, f"variable {slot.name}", "it cannot be read")
-        return Data(Load(slot.register, (), slot.type))
-
-    def _leaf(self, place: Load, value: Data, duties: frozenset[Duty], line: int) -> None:
-        """A store, or reductions where a loop accumulates into a place that does not move with it."""
-        parts = updates(place, value.expr) if self._accumulates(place) else None
-        if parts is not None and isinstance(value.expr, Select):
-            self._thread.notes.add(f"line {line}: the maximum or minimum is that of numbers, not of NaNs")
-        span = self._span(line)
-        if parts is None:
-            self._emit(Store(place.buffer, place.indices, value.expr, span=span), duties)
-        else:
-            for monoid, e in parts:
-                self._emit(Reduce(place.buffer, place.indices, monoid, e, span=span), duties)
-        if self._is_register(place.buffer):
-            self._stale(place.buffer)
-
-    def _accumulates(self, place: Load) -> bool:
-        if not self._loops or self._speculative:
-            return False
-        if self._is_register(place.buffer) and self._registers[place.buffer] >= len(self._loops):
-            return False
-        used = {x.name for i in place.indices for x in subexpressions(i) if isinstance(x, Var)}
-        return self._loops[-1] not in used
-
-    def _is_register(self, buffer: str) -> bool:
-        return buffer in self._registers
-
-    def _stale(self, buffer: str) -> None:
-        """Values that were to be re-read from `buffer` later are out of date now."""
-        for key, slot in self._env.items():
-            if isinstance(slot.value, Data) and any(x.buffer == buffer for x in loads(slot.value.expr)):
-                self._env[key] = Slot(slot.name, slot.type, slot.value, -1)
-
-    # ------------------------------------------------------------------ control flow
 
     def _branch(self, s: ctree.Branch) -> None:
         cond = as_data(convert(self.value(s.cond), DType.BOOL, s.line), s.line)
@@ -458,61 +243,6 @@ class _Executor(Evaluator):
         self._env = before
         self._out.append(If(head.guard, Block(tuple(out)), span=self._span(s.line)))
 
-    @contextmanager
-    def _inside(self, step: Step) -> Iterator[list[Stmt]]:
-        out, self._out = self._out, []
-        path, self._path = self._path, (*self._path, step)
-        made = self._out
-        try:
-            yield made
-        finally:
-            self._out, self._path = out, path
-
-    def _emit(self, s: Stmt, duties: frozenset[Duty] = frozenset()) -> None:
-        self._oblige(duties)
-        self._out.append(s)
-
-    def _oblige(self, duties: frozenset[Duty]) -> None:
-        self._thread.obligations.extend(Obligation(d, self._path) for d in duties)
-
-    def _span(self, line: int) -> Span:
-        return Span(self._file, line)
-
-    def _fresh(self) -> int:
-        self._made += 1
-        return self._made
-
-    # ------------------------------------------------------------------ what the evaluator asks for
-
-    def _slot(self, n: ctree.Name) -> Slot:
-        slot = self._env.get(n.key)
-        if slot is None:
-            raise RefusalError(n.line, f"variable {n.name}", "it is not known here")
-        return slot
-
-    def read(self, n: ctree.Name) -> Value:
-        slot = self._slot(n)
-        if slot.register is not None:
-            return self._read_register(slot)
-        value = slot.value
-        if value is None or isinstance(value, Unknown):
-            reason = value.reason if isinstance(value, Unknown) else "it has no value"
-            if slot.type is not None and n.key not in self._forced:
-                raise _NeedsRegisterError(n.key)
-            raise RefusalError(n.line, f"variable {n.name}", reason)
-        if isinstance(value, Data) and not _trivial(value.expr):
-            late = slot.depth != len(self._loops)
-            if late or size_of(value.expr) > _MAX_INLINE:
-                raise _NeedsRegisterError(n.key)
-        return value
-
-    def plain(self, key: int) -> Int | Ptr | None:
-        """A variable's value if it is an integer or pointer that no register holds."""
-        slot = self._env.get(key)
-        if slot is None or slot.register is not None or not isinstance(slot.value, Int | Ptr):
-            return None
-        return slot.value if key not in self._forced else None
-
     def inline(self, call: ctree.Invoke, args: tuple[Value, ...]) -> Value:
         function = call.function
         if function is None:
@@ -547,10 +277,6 @@ def _advance(start: Value, step: Poly, count: Poly) -> Value:
     assert isinstance(start, Int)
     p = start.poly + step * count
     return Int(p, start.type, start.duties | {Duty(p, None, 2**31 - 1, False, 0, "operator +=")})
-
-
-def _trivial(e: Expr) -> bool:
-    return isinstance(e, Const | Var) or (isinstance(e, Cast) and isinstance(e.arg, Const | Var))
 
 
 def _ends(stmts: tuple[ctree.CStmt, ...]) -> bool:

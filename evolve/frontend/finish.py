@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from evolve.frontend.domain import Domain
-from evolve.frontend.execute import Thread
 from evolve.frontend.polynomial import expression, variable
 from evolve.frontend.prove import simplify
+from evolve.frontend.variables import Thread
 from evolve.ir.expr import Expr, Load, Var
 from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Origin, Reduce, Stmt, Store

@@ -8,7 +8,7 @@ from pathlib import Path
 from evolve.frontend.addresses import Shape, accesses, rewrite, shape_of
 from evolve.frontend.clang import Parsed, parse
 from evolve.frontend.domain import Domain, domain_of, tidy
-from evolve.frontend.execute import Thread, execute
+from evolve.frontend.execute import execute
 from evolve.frontend.finish import assemble, named, nest, numbered
 from evolve.frontend.locate import Found, choose, comment_block, kernels, launches
 from evolve.frontend.original import Dims, device_text, kept_definitions, launch_dims
@@ -17,6 +17,7 @@ from evolve.frontend.read import Reader
 from evolve.frontend.refuse import CannotLiftError, RefusalError
 from evolve.frontend.scalars import separate
 from evolve.frontend.settle import settle
+from evolve.frontend.variables import Thread
 from evolve.ir.errors import EvolveError
 from evolve.ir.expr import Const, Expr, ceildiv, index
 from evolve.ir.kernel import Kernel, Original

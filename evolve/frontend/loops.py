@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from evolve.frontend import ctree
 from evolve.frontend.polynomial import ONE, Poly, constant, expression, polynomial
 from evolve.frontend.refuse import RefusalError
 from evolve.frontend.values import AXES, Duty, Int, Value, convert, grid_index, thread
+from evolve.frontend.variables import Variables
 from evolve.ir.expr import Binary, BinaryOp, Expr, compare, index
 from evolve.ir.types import DType
-
-if TYPE_CHECKING:
-    from evolve.frontend.execute import _Executor
 
 _MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "!=": "!="}
 
@@ -40,7 +37,7 @@ class Head:
         return Int(self.start + self.step * count, self.type)
 
 
-def counted(run: _Executor, s: ctree.Loop) -> Head:
+def counted(run: Variables, s: ctree.Loop) -> Head:
     """Understand a loop's head. Raises RefusalError."""
     name, start = _start(run, s)
     for k in _names(s.cond) | _names(s.step):
@@ -94,7 +91,7 @@ def _ceil(distance: Poly, k: int) -> Poly:
     return polynomial(Binary(BinaryOp.FLOORDIV, up, expression(constant(k)), DType.INDEX))
 
 
-def _start(run: _Executor, s: ctree.Loop) -> tuple[ctree.Name, Int]:
+def _start(run: Variables, s: ctree.Loop) -> tuple[ctree.Name, Int]:
     match s.init:
         case ctree.Declare(init=init) if init is not None and not isinstance(init, tuple):
             name = ctree.Name(s.init.key, s.init.name, s.init.type, s.init.line)
@@ -105,14 +102,14 @@ def _start(run: _Executor, s: ctree.Loop) -> tuple[ctree.Name, Int]:
             raise RefusalError(s.line, "for loop", "its initialisation must set one integer variable")
 
 
-def _integer(run: _Executor, e: ctree.CExpr, type_: ctree.CType, line: int) -> Int:
+def _integer(run: Variables, e: ctree.CExpr, type_: ctree.CType, line: int) -> Int:
     v = convert(run.integer(e, "loop start"), type_, line)
     if not isinstance(v, Int):
         raise RefusalError(line, "for loop", "its variable is not an integer")
     return v
 
 
-def _conditions(run: _Executor, c: ctree.CExpr, name: ctree.Name, line: int) -> list[tuple[str, Int]]:
+def _conditions(run: Variables, c: ctree.CExpr, name: ctree.Name, line: int) -> list[tuple[str, Int]]:
     """The comparisons of the loop variable with bounds that must all hold."""
     if isinstance(c, ctree.Convert):
         c = c.arg
@@ -133,7 +130,7 @@ def _is(e: ctree.CExpr, name: ctree.Name) -> bool:
     return isinstance(e, ctree.Name) and e.key == name.key
 
 
-def _step(run: _Executor, s: ctree.Loop, name: ctree.Name) -> Int:
+def _step(run: Variables, s: ctree.Loop, name: ctree.Name) -> Int:
     e = s.step
     if isinstance(e, ctree.Assign) and _is(e.target, name):
         value = e.value
@@ -150,7 +147,7 @@ def _step(run: _Executor, s: ctree.Loop, name: ctree.Name) -> Int:
     raise RefusalError(s.line, "for loop", f"its step must add a constant to {name.name}")
 
 
-def _stride_axis(run: _Executor, step: Poly) -> int | None:
+def _stride_axis(run: Variables, step: Poly) -> int | None:
     for axis in range(3):
         grid, block = thread("gridDim", axis), thread("blockDim", axis)
         if step == grid * block:
@@ -219,7 +216,7 @@ def assignments(stmts: tuple[ctree.CStmt, ...], depth: int) -> list[tuple[ctree.
     return out
 
 
-def induction(run: _Executor, s: ctree.Loop, head: Head) -> list[tuple[int, Value, Poly]]:
+def induction(run: Variables, s: ctree.Loop, head: Head) -> list[tuple[int, Value, Poly]]:
     """Integer and pointer variables that each iteration moves by the same amount: (key, start, step)."""
     if any(ctree.jumps(x) for x in s.body):
         return []

@@ -7,7 +7,7 @@ have any value.
 
 from __future__ import annotations
 
-from evolve.frontend.execute import Thread
+from evolve.frontend.variables import Thread
 from evolve.ir.expr import Binary, BinaryOp, Cast, Const, Expr, Load, Var
 from evolve.ir.kernel import Scalar
 from evolve.ir.stmt import Alloc, Block, For, If, Reduce, Store

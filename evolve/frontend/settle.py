@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from evolve.frontend.addresses import upper_bound
 from evolve.frontend.domain import substitute
-from evolve.frontend.execute import Obligation, Step
 from evolve.frontend.polynomial import Poly, constant, expression, polynomial
 from evolve.frontend.prove import Known, facts_of, nonnegative, simplify
 from evolve.frontend.refuse import RefusalError
+from evolve.frontend.variables import Obligation, Step
 from evolve.ir.expr import BinaryOp, Expr, Var, compare
 from evolve.ir.kernel import Scalar
 from evolve.ir.printer import print_expr
