@@ -1,1 +1,14 @@
-"""Module to CUDA text, and to the float64 reference."""
+"""Modules to CUDA text, and to the float64 reference.
+
+`module`     a module as one text: `render`; one kernel alone: `render_kernel`
+`rendered`   what comes out, and `concretise`: which variant runs at given sizes, with which launches
+`launch`     launches in numbers: the seam to the devices
+`prepare`    rewrites before emission: `tiles` (whole tiles apart from partial ones), `hoist` (guards)
+`emit`       one kernel: statements; `emit_vector` wide accesses; `emit_combine` and `collectives`
+             shuffles and block reductions; `access` and `ctext` expressions; `geometry` grid and block
+`sizes`      how large index arithmetic gets: the launch guards; `host_eval` evaluates them
+`vectors`    alignment and independence of lanes
+`limits`     what is refused before a compiler sees it
+`original`   the user's kernel; `launcher` a host function over all variants
+`reference`  the float64 reference with error bounds, for the host; `reference_cuda` for a GPU
+"""
