@@ -68,7 +68,7 @@ class Flow:
 
     def last(self, st: Statement, r: Read) -> Value:
         """Base and contributions of a read slot, copies and partials not looked through."""
-        key = (st.name, r.slot)
+        key = (st.name, r.twin)
         if key not in self._last:
             sink = self.model.read(st, r)
             time = self.model.time_map(st, (0,)).intersect_domain(r.instances)
@@ -141,7 +141,7 @@ class Flow:
 
     def resolve(self, st: Statement, r: Read, depth: int = 0) -> Value:
         """Like `last`, with copies and partials looked through. Raises FlowError."""
-        key = (st.name, r.slot)
+        key = (st.name, r.twin)
         if key not in self._resolved:
             self._resolved[key] = self.look_through(self.last(st, r), describe(st, r), depth)
         return self._resolved[key]

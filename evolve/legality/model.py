@@ -69,12 +69,14 @@ class Read:
     """A load in the value of a statement: `slot` counts loads in evaluation order.
 
     `instances`: those that evaluate it. `opaque`: its subscripts are not affine.
+    `twin`: the first slot that loads the same at the same instances, often the slot itself.
     """
 
     slot: int
     load: Load
     instances: IslObject
     opaque: bool
+    twin: int
 
 
 @dataclass(frozen=True)
@@ -376,7 +378,8 @@ def _reads(frame: Frame, value: Expr, inst: IslObject) -> list[Read]:
                     frame.affine(i)
             except NonAffineError:
                 opaque = True
-            out.append(Read(len(out), e, where, opaque))
+            same = (r.slot for r in out if r.load == e and r.instances is where)
+            out.append(Read(len(out), e, where, opaque, next(same, len(out))))
 
     visit(value, inst)
     return out

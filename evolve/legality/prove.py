@@ -21,6 +21,7 @@ from evolve.legality.limits import alignments, check_limits, grid_facts
 from evolve.legality.model import Model, ModelError
 from evolve.legality.proof import Finding, Original, Proof, unknown
 from evolve.legality.races import check_races, check_vector, source_race
+from evolve.legality.repairs import repaired
 from evolve.legality.uniform import check_uniform
 from evolve.legality.value_flow import check_flow
 from evolve.legality.verdict import CheckRun, Limits, Status, Verdict
@@ -112,7 +113,7 @@ def _prove(source: Kernel, target: Kernel, limits: Limits, skip: Collection[str]
             runs.append(CheckRun(name, _since(start)))
     return Verdict(
         _status(findings),
-        tuple(f.diagnostic for f in findings),
+        tuple(repaired(f.diagnostic) for f in findings),
         _scope(facts),
         _assumptions(facts, opaque, launch),
         tuple(runs),

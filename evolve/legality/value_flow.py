@@ -43,8 +43,12 @@ def _statement(p: Proof, st: Statement) -> list[Finding]:
     with limited(p.limits.operations):
         pairs = pair_slots(p, st, src)
     out: list[Finding] = []
+    done: set[tuple[int, int]] = set()
     for k_source, k_target in pairs:
         r, r_src = st.reads[k_target], src.reads[k_source]
+        if (r_src.twin, r.twin) in done:
+            continue
+        done.add((r_src.twin, r.twin))
         got = p.flow.resolve(st, r)
         bad = _initialised(p, st, r, got)
         if bad is not None:

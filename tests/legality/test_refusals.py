@@ -124,6 +124,12 @@ def _shift_xr(e: Expr) -> Expr:
     return e
 
 
+def test_refusals_say_what_would_help() -> None:
+    short = edit(scheduled.transpose_tiled(), at_loop("t.1", extent(index(16))))
+    for k in (scheduled.transpose_tiled(barriers=False), short):
+        assert all(d.repair for d in prove(lifted.transpose(), k).diagnostics)
+
+
 def test_partial_without_identity() -> None:
     target = edit(scheduled.softmax_block(), at_store("m_part", lambda s: replace(s, value=Const(0.0, F32))))
     v = refused(lifted.softmax(), target, "E-REDUCTION")
