@@ -135,7 +135,7 @@ class MeasuredScorer:
         ran: set[int] = set()
         for sizes, family in plan:
             variant, launches = concretise(rendered, sizes)
-            if variant < 0 and not is_original:
+            if (variant < 0 and not is_original) or not launches:
                 continue
             ran.add(variant)
             expected = self.references.expected(sizes, family)
