@@ -105,7 +105,13 @@ def _lift(parsed: Parsed, found: Found) -> Lifted:
     kernel = _kernel(found, thread, domain)
     launch = _launch(parsed, found)
     grid, block = _dims(thread, domain, launch, found)
-    original = Original(device_text(parsed, found), found.name, grid, block)
+    text = device_text(parsed, found)
+    alone = parse(parsed.path, text)
+    if alone.problems:
+        raise RefusalError(
+            found.line, "kernel", f"its device code does not compile on its own: {alone.problems[0].message}"
+        )
+    original = Original(text, found.name, grid, block)
     notes = (*_notes(launch, block, no_wrap), *sorted(thread.notes))
     return Lifted(kernel, original, launch, parsed.path, comment_block(parsed.text), no_wrap, notes)
 

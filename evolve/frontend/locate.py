@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from evolve.frontend.clang import Parsed, children, kind
+from evolve.frontend.clang import Parsed, children, evaluate, kind
 from evolve.ir.errors import EvolveError
 
 _COMMENT_BLOCK = re.compile(r"/\*\s*evolve\b(.*?)\*/", re.DOTALL)
@@ -27,7 +27,7 @@ class Found:
 
 @dataclass(frozen=True)
 class LaunchSite:
-    """A `kernel<<<grid, block, shared>>>(arguments)`."""
+    """A `kernel<<<grid, block, shared>>>(arguments)`; `shared` is None where it is absent or 0."""
 
     line: int
     grid: Any
@@ -139,7 +139,8 @@ def _launch(call: Any, kernel: Found) -> LaunchSite | None:
     for at, c in enumerate(parts):
         if kind(c) == "CALL_EXPR" and c.spelling == "__cudaPushCallConfiguration":
             config = children(c)[1:]
-            shared = config[2] if len(config) > 2 and children(config[2]) else None
+            given = len(config) > 2 and bool(children(config[2])) and evaluate(config[2]) != 0
+            shared = config[2] if given else None
             rest = tuple(parts[at + 1 :])
             return LaunchSite(call.location.line, config[0], config[1], shared, rest)
     return None

@@ -12,6 +12,7 @@ from evolve.ir.expr import Binary, BinaryOp, Expr, index, var
 from evolve.ir.types import DType
 
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[^\n]*\n?", re.MULTILINE)
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:\\\n|[^\n])*\n", re.MULTILINE)
 _MACROS = {
     "INFINITY": "__int_as_float(0x7f800000)",
     "HUGE_VALF": "__int_as_float(0x7f800000)",
@@ -66,7 +67,19 @@ def device_text(parsed: Parsed, kernel: Found) -> str:
     body = re.sub(r"/\*\s*evolve\b.*?\*/[ \t]*\n?", "", body, flags=re.DOTALL)
     body = re.sub(r"^[ \t]*using namespace [^;]*;[ \t]*\n", "", body, flags=re.MULTILINE)
     body = re.sub(r"\n[ \t]*\n([ \t]*\n)+", "\n\n", body).strip("\n") + "\n"
+    body = _without_unused_macros(body)
     return _prelude(body) + body
+
+
+def _without_unused_macros(body: str) -> str:
+    """Macros that nothing else in the text mentions are host code's."""
+    while True:
+        for m in _DEFINE.finditer(body):
+            if len(re.findall(rf"\b{m.group(1)}\b", body)) == 1:
+                body = body[: m.start()] + body[m.end() :]
+                break
+        else:
+            return re.sub(r"\n\n\n+", "\n\n", body).lstrip("\n")
 
 
 def _end(raw: bytes, at: int) -> int:
