@@ -51,14 +51,18 @@ def original_plan(task: Task) -> Plan:
 
 
 def variant_plan(task: Task, rendered: Rendered) -> Plan:
-    """For every variant the smallest shapes in its guard and some one step outside; families in rotation."""
+    """For every variant the smallest shapes in its guard, some one step outside, and the workload's own.
+
+    Input families rotate over the shapes.
+    """
     families = task.workload.families
     sizes = [s.name for s in task.source.kernel.scalars if s.is_size]
     plan: Plan = []
-    for v in rendered.variants:
+    for number, v in enumerate(rendered.variants):
         shapes = check_shapes_for((v.guard,), task.workload, sizes)
         small = [s for s in shapes[1:] if task.workload.bytes_at(s) <= LARGEST_CHECK_BYTES]
-        plan += [(s, families[(k + 1) % len(families)]) for k, s in enumerate([*shapes[:1], *small])]
+        own = [s for s in task.workload.check if concretise(rendered, s)[0] == number and s not in shapes]
+        plan += [(s, families[(k + 1) % len(families)]) for k, s in enumerate([*shapes[:1], *small, *own])]
     return plan
 
 
