@@ -27,6 +27,7 @@ class Expert:
             products.sketches(shape),
             tiles.sketches(shape),
             rows.sketches(shape, sizes),
+            maps.rows_a_thread(shape),
             maps.sketches(shape),
         )
         seen: set[str] = set()

@@ -11,6 +11,7 @@ from evolve.agents.expert.text import choice, program
 WIDTHS = (4, 2, 1)
 THREADS = (256, 512, 128, 1024)
 CHUNKS = (1, 2, 4)
+ROWS = (4, 8, 2, 16)
 
 
 def sketches(shape: Shape) -> Iterator[tuple[str, str]]:
@@ -40,6 +41,31 @@ def sketches(shape: Shape) -> Iterator[tuple[str, str]]:
                 ),
                 f"{width} elements an access, {chunk} accesses in flight in each thread",
             )
+
+
+def rows_a_thread(shape: Shape) -> Iterator[tuple[str, str]]:
+    """Programs in which a thread computes neighbouring rows, so that what they share is loaded once."""
+    if shape.inner or len(shape.parallel) != 2 or not _reads_neighbours(shape):
+        return
+    i, j = shape.parallel
+    for rows in ROWS:
+        yield (
+            program(
+                f"split({i}, {rows})",
+                f"split({j}, {choice(list(THREADS))})",
+                f"reorder([{i}.o, {j}.o, {j}.i, {i}.i])",
+                f"bind({i}.o, grid.y)",
+                f"bind({j}.o, grid.x)",
+                f"bind({j}.i, thread.x)",
+                f"unroll({i}.i)",
+            ),
+            f"{rows} neighbouring rows a thread: shared neighbours are loaded once",
+        )
+
+
+def _reads_neighbours(shape: Shape) -> bool:
+    """Whether some array is read at several places by one iteration."""
+    return any(len(shape.reads_of(w.buffer)) > 1 for w in shape.walks)
 
 
 def _bound(rest: str, chunk: int, threads: list[int]) -> list[str]:
