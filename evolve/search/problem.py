@@ -148,8 +148,8 @@ class Problem(Protocol[ProgramT]):
     def score(self, compiled: Compiled) -> Score:
         """Builds, executes, checks and times a PROVED program.
 
-        What the candidate does wrong is a status; an EvolveError means that nothing can be scored
-        any more (the device is gone) and ends the run, resumable.
+        What the candidate does wrong is a status, or an EvolveError about it (`compile_failed`). One
+        about the machine (`workers.ABOUT_THE_MACHINE`: the device is gone) pauses the run.
         """
         ...
 

@@ -28,6 +28,21 @@ class Outcome:
     """Whether an exception of ours, not the program, decided it."""
 
 
+ABOUT_THE_MACHINE = frozenset(
+    (
+        "no-cuda",
+        "no-host-compiler",
+        "no-nvrtc",
+        "no-tool",
+        "bad-cxx",
+        "unsupported-arch",
+        "sim.conformance",
+        "sim.cache",
+        "cannot-write",
+    )
+)
+"""Codes of errors that no program causes: nothing can be scored any more, and the run pauses."""
+
 Known = Callable[[str], bool]
 
 
@@ -71,11 +86,18 @@ def compile_text(problem: Problem[Any], text: str) -> tuple[Compiled, bool]:
 
 
 def score_compiled(problem: Problem[Any], compiled: Compiled) -> tuple[Score, bool]:
-    """Scores a PROVED program; an exception of ours counts as `compile_failed`, and the flag."""
+    """Scores a PROVED program; an exception of ours counts as `compile_failed`, and the flag.
+
+    So does an EvolveError about the program. One about the machine is raised: it says nothing about
+    the program, which a resume scores again.
+    """
     try:
         return problem.score(compiled), False
-    except EvolveError:
-        raise
+    except EvolveError as error:
+        if error.code in ABOUT_THE_MACHINE:
+            raise
+        refused = error.code == "cannot-render"
+        return Score("compile_failed", message=f"{error.code}: {error}"), not refused
     except Exception as error:
         if os.environ.get("EVOLVE_DEBUG"):
             raise

@@ -150,3 +150,31 @@ def test_evolving_beats_drawing_at_the_same_budget(tmp_path: Path) -> None:
         return total / 8
 
     assert mean("evolve") > mean("best-of-n")
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("code", ["cannot-render", "sim.launch", "no-cuda"])
+def test_an_error_about_a_program_costs_the_program_one_about_the_machine_pauses_the_run(
+    tmp_path: Path, workers: int, code: str
+) -> None:
+    class Refusing(FakeProblem):
+        def score(self, compiled):  # type: ignore[no-untyped-def]
+            if dict(compiled.payload.settings)["tile"] == 3:
+                raise EvolveError(code, "no", file="x.cu", line=3)
+            return super().score(compiled)
+
+    agent = Fixed(["set(tile, 2)\n", "set(tile, 3)\n", "set(tile, 4)\n"], [])
+    session = Session(lambda request: Refusing(), lambda name: agent, workers=workers)
+    settings = Settings(budget=20, search="best-of-n")
+    if code == "no-cuda":
+        with pytest.raises(EvolveError) as caught:
+            start(REQUEST, settings, tmp_path / "run", session)
+        assert (caught.value.code, caught.value.file, caught.value.line) == (code, "x.cu", 3)
+    else:
+        start(REQUEST, settings, tmp_path / "run", session)
+    view = fold(read_log(tmp_path / "run" / "events.jsonl").events)
+    statuses = [result.status for result in view.state.results.values()]
+    if code == "no-cuda":
+        assert (view.ended, statuses) == ("error: no-cuda", ["scored"])
+    else:
+        assert statuses == ["scored", "compile_failed", "scored"]
