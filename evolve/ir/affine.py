@@ -12,7 +12,7 @@ from math import gcd
 
 from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Var, add, compare, floordiv, index, mod, mul
 from evolve.ir.types import DType
-from evolve.ir.visit import children, rebuild
+from evolve.ir.visit import children, rebuild, variables
 
 Range = tuple[int | None, int | None]
 """Inclusive bounds; None is unbounded."""
@@ -151,7 +151,27 @@ def _divide(a: Linear, d: int, ranges: Ranges) -> tuple[Linear, Linear]:
         return quotient + q, r.scale(g) + Linear((), rest.constant % g)
     body = expression(rest)
     q = Linear(((floordiv(body, d), 1),), 0)
+    nested = _nested(rest, ranges)
+    if nested is not None:
+        # floor((floor(e / d1) + k) / d) == floor((e + k*d1) / (d1*d)): ceilings of ceilings stay one.
+        inner, d1 = nested
+        q, _ = _divide(inner + Linear((), rest.constant * d1), d1 * d, ranges)
     return quotient + q, Linear(((mod(body, d), 1),), 0)
+
+
+def _nested(a: Linear, ranges: Ranges) -> tuple[Linear, int] | None:
+    """(e, d1) when `a` is floor(e / d1) plus a constant and e is made of sizes.
+
+    Not for loop variables: their quotient and remainder must keep one form to be put together again.
+    """
+    match a.terms:
+        case ((Binary(op=BinaryOp.FLOORDIV, lhs=lhs, rhs=Const(value=d)), 1),) if d > 0:
+            names = variables(lhs)
+            if any(n in ranges.extents or ranges.of(n)[1] is not None for n in names):
+                return None
+            return linear(lhs, ranges), int(d)
+        case _:
+            return None
 
 
 def _common(a: Linear, d: int) -> tuple[int, Linear] | None:

@@ -13,6 +13,7 @@ from evolve.ir.expr import (
     Expr,
     Var,
     add,
+    ceildiv,
     compare,
     floordiv,
     mod,
@@ -126,3 +127,10 @@ def test_guard_of_a_dividing_split_vanishes() -> None:
     guard = compare(BinaryOp.LT, add(mul(var("o"), 4), var("v")), var("n"))
     assert print_expr(simplify(guard, ranges)) == "true"
     assert print_expr(simplify(guard, Ranges({"v": (0, 3)}, {}, {"o": floordiv(var("n"), 4)}))) != "true"
+
+
+def test_a_ceiling_of_ceilings_of_a_size_is_one_division() -> None:
+    extent: Expr = var("n")
+    for _ in range(40):
+        extent = simplify(ceildiv(extent, 2), Ranges({"n": (1, None)}, {}))
+    assert print_expr(extent) == f"(n + {2**40 - 1}) // {2**40}"
