@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from evolve.dsl.diagnostic import RefusedError
 from evolve.dsl.program import Program, Statement
 from evolve.ir.kernel import Kernel
+from evolve.ir.stmt import Block, For, If
 from evolve.ir.verify import verify
 from evolve.transforms import knowledge, loops, mapping, memory, nests, reductions
 from evolve.transforms.call import TRANSFORMS, Call
@@ -15,6 +16,11 @@ from evolve.transforms.names import NameTable
 
 _FAMILIES = (knowledge, loops, mapping, memory, nests, reductions)
 """Imported so that they register their primitives."""
+
+
+MAX_DEPTH = 48
+MAX_LOOPS = 256
+"""Nesting of loops and guards, and loops in all: far beyond what a GPU kernel is written with."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +36,33 @@ def apply(kernel: Kernel, statement: Statement, names: NameTable) -> tuple[Kerne
     """The kernel after one statement.
 
     Raises RefusedError with a code of the primitive's description in `dsl_spec/` when its
-    precondition does not hold; the kernel is then unchanged. A precondition is cheap and local:
+    precondition does not hold, or E-SIZE; the kernel is then unchanged. A precondition is cheap and local:
     whether the result computes the same is for `evolve.legality` to prove.
     """
     result, new_names = TRANSFORMS[statement.primitive](Call(kernel, names, statement))
+    _check_size(result)
     result = tidy(result)
     verify(result)
     return result, new_names
+
+
+def _check_size(kernel: Kernel) -> None:
+    """Raises RefusedError E-SIZE: passes walk the nest recursively, so its depth is bounded here."""
+    pending = [(kernel.body, 0)]
+    loops = 0
+    while pending:
+        block, depth = pending.pop()
+        if depth > MAX_DEPTH:
+            raise RefusedError("E-SIZE", f"loops and guards would be nested deeper than {MAX_DEPTH}")
+        for s in block.stmts:
+            if isinstance(s, Block):
+                pending.append((s, depth))
+            elif isinstance(s, For | If):
+                loops += isinstance(s, For)
+                pending += [(s.body, depth + 1)]
+                pending += [(s.orelse, depth + 1)] if isinstance(s, If) else []
+    if loops > MAX_LOOPS:
+        raise RefusedError("E-SIZE", f"the kernel would have more than {MAX_LOOPS} loops")
 
 
 def apply_program(kernel: Kernel, program: Program) -> Applied:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import prod
 
 from evolve.dsl.diagnostic import RefusedError
 from evolve.ir.affine import Linear, Ranges, expression, linear, simplify
@@ -23,6 +24,8 @@ FREE = (LoopKind.SERIAL, LoopKind.PARALLEL, LoopKind.UNROLL)
 MAX_THREADS = {LoopKind.THREAD_X: 1024, LoopKind.THREAD_Y: 1024, LoopKind.THREAD_Z: 64}
 """Largest blockDim of each axis on every CUDA device (CUDA programming guide, technical specifications)."""
 MAX_UNROLL = 1024
+MAX_COPIES = 8192
+"""Iterations of one unrolled loop, and of nested ones together: what compiles in seconds."""
 WIDTHS = (2, 4, 8)
 
 
@@ -164,9 +167,28 @@ def unroll(call: Call) -> Result:
                 repair=f"unroll({name}, 4)",
             )
         kernel = with_kind(kernel, name, LoopKind.UNROLL, call.note)
+        copies = _copies(kernel, name)
+        if copies > MAX_COPIES:
+            raise RefusedError(
+                "E-UNROLL-SIZE",
+                f"unrolling {name} writes out {copies} copies of a statement, more than {MAX_COPIES}",
+                repair=f"unroll({name}, 4)" if factor is None else None,
+            )
     if not single:
         names = name_groups(kernel, names, targets, (outers, inners))
     return kernel, names
+
+
+def _copies(kernel: Kernel, name: str) -> int:
+    """How often the unrolled loops around some statement in or around `name` repeat it, at most."""
+    loop, site = loop_at(kernel, name)
+    around = prod(_repeats(kernel, x) for x in (*site.loops, loop))
+    inside = [prod(_repeats(kernel, x) for x in s.loops) for s in walk(loop.body)]
+    return around * max(inside, default=1)
+
+
+def _repeats(kernel: Kernel, loop: For) -> int:
+    return constant_extent(kernel, loop.var) or 1 if loop.kind is LoopKind.UNROLL else 1
 
 
 @transform("vectorize")

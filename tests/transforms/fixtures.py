@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from evolve.dsl.parser import parse
-from evolve.ir.expr import BinaryOp, Call, Cast, Const, Expr, add, var
+from evolve.ir.expr import BinaryOp, Call, Cast, Const, Expr, add, mul, var
 from evolve.ir.kernel import Kernel, Scalar
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Alloc, Block, Reduce, Store
@@ -150,6 +150,37 @@ def layernorm() -> Kernel:
     )
 
 
+def mirrored() -> Kernel:
+    """y[i] = x[i] + x[n - 1 - i]."""
+    n, i = var("n"), var("i")
+    there = ld("x", add(add(n, -1), mul(i, -1)))
+    s = Store("y", (i,), op(BinaryOp.ADD, ld("x", i), there), origin("S0", "i"))
+    return checked(
+        Kernel(
+            "mirrored",
+            ("x", "y", "n"),
+            (buf("x", n), buf("y", n)),
+            (Scalar("n", DType.I32, True),),
+            Block((loop("i", n, s, kind=LoopKind.PARALLEL),)),
+        )
+    )
+
+
+def last() -> Kernel:
+    """y[row] = the last element of each row, by storing every element in turn."""
+    rows, cols, row, c = var("rows"), var("cols"), var("row"), var("c")
+    inner = loop("c", cols, Store("y", (row,), ld("x", row, c), origin("S0", "row", "c")))
+    return checked(
+        Kernel(
+            "last",
+            ("x", "y", "rows", "cols"),
+            (buf("x", rows, cols), buf("y", rows)),
+            SIZES,
+            Block((loop("row", rows, inner, kind=LoopKind.PARALLEL),)),
+        )
+    )
+
+
 KERNELS: dict[str, Callable[[], Kernel]] = {
     "vecadd": kernels_ir.vecadd,
     "softmax": kernels_ir.softmax,
@@ -162,6 +193,8 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "triangle": triangle,
     "running": running,
     "layernorm": layernorm,
+    "mirrored": mirrored,
+    "last": last,
 }
 
 

@@ -17,8 +17,8 @@ from evolve.transforms.call import TRANSFORMS
 from tests.transforms.fixtures import KERNELS, assert_same
 
 EXAMPLES = [(p.name, e) for p in primitives().values() for e in p.examples]
-GENERAL = {"E-NAME", "E-HOLE"}
-"""Codes of resolving arguments, which any primitive may give."""
+GENERAL = {"E-NAME", "E-HOLE", "E-SIZE"}
+"""Codes of resolving arguments and of limits, which any primitive may give."""
 
 
 def test_registry_and_implementations_agree() -> None:
