@@ -17,6 +17,9 @@ MAX_STATEMENTS = 400
 MAX_NESTING = 16
 MAX_HOLES = 64
 MAX_INTEGER = 2**31 - 1
+MAX_CHAIN = 16
+MAX_OPERATORS = 8
+"""Operands in a row, and arithmetic operators in one comparison: what simplification does quickly."""
 
 _COMPARISONS = frozenset(("==", "!=", "<=", ">=", "<", ">"))
 
@@ -111,10 +114,16 @@ def _value(node: Any) -> Value:
 
 def _chain(parts: list[Any]) -> Value:
     """Operands with operators between them, grouped from the left."""
+    if len(parts) > 2 * MAX_CHAIN:
+        raise _ChainError(f"more than {MAX_CHAIN} operands in a row")
     result = _value(parts[0])
     for op, operand in zip(parts[1::2], parts[2::2], strict=True):
         result = Operation(str(op), result, _value(operand))
     return result
+
+
+class _ChainError(Exception):
+    """An expression is too long."""
 
 
 def _statement(tree: Any, file: str | None) -> Statement:
@@ -125,15 +134,19 @@ def _statement(tree: Any, file: str | None) -> Statement:
     positional: list[Value] = []
     named: dict[str, Value] = {}
     for argument in (a for a in arguments if a is not None):
+        try:
+            value = _value(argument.children[-1])
+        except _ChainError as e:
+            raise _error(str(e), line, file) from None
         if argument.data == "positional":
             if named:
                 raise _error("a positional argument follows a keyword argument", line, file)
-            positional.append(_value(argument.children[0]))
+            positional.append(value)
             continue
         key = str(argument.children[0])
         if key in named:
             raise _error(f"{key} is given twice", line, file)
-        named[key] = _value(argument.children[1])
+        named[key] = value
     for key, text in implied.items():
         if key in named:
             raise _error(f"{name_token} already says {key}={text}", line, file)
@@ -236,7 +249,16 @@ def _is_condition(value: Value) -> bool:
         return False
     if value.op == "and":
         return _is_condition(value.lhs) and _is_condition(value.rhs)
-    return value.op in _COMPARISONS and _is_arithmetic(value.lhs) and _is_arithmetic(value.rhs)
+    return (
+        value.op in _COMPARISONS
+        and _is_arithmetic(value.lhs)
+        and _is_arithmetic(value.rhs)
+        and _operators(value) <= MAX_OPERATORS + 1
+    )
+
+
+def _operators(value: Value) -> int:
+    return 1 + _operators(value.lhs) + _operators(value.rhs) if isinstance(value, Operation) else 0
 
 
 def _is_arithmetic(value: Value) -> bool:

@@ -132,6 +132,9 @@ def test_limits() -> None:
     assert "bytes" in refused("#" * (MAX_BYTES + 1)).message
     assert "statements" in refused("unroll(c)\n" * (MAX_STATEMENTS + 1)).message
     assert "nested" in refused("split(" + "[" * 5000).message
+    assert "in a row" in refused("specialize(n " + "% 7 " * 10000 + "== 0)").message
+    assert "in a row" in refused("specialize(" + "n == 1 and " * 20 + "n == 2)").message
+    assert "comparisons" in refused("specialize(n % 9 % 8 % 7 % 6 % 5 % 4 % 3 % 2 % 9 == 0)").message
     assert "holes" in refused("split(c, ?[2, 3])\n" * (MAX_HOLES + 1)).message
     assert len(parse("unroll(c)\n" * MAX_STATEMENTS).statements) == MAX_STATEMENTS
 
