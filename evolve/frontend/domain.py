@@ -6,7 +6,7 @@ A guard `index < n` around everything a thread does bounds the grid-wide index; 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from evolve.frontend.polynomial import ONE, Poly, constant, expression, polynomial, variable
@@ -44,9 +44,17 @@ class Domain:
 
 
 def domain_of(
-    body: list[Stmt], lowest: tuple[tuple[str, int], ...], registers: frozenset[str], line: int
+    body: list[Stmt],
+    lowest: tuple[tuple[str, int], ...],
+    registers: frozenset[str],
+    line: int,
+    launched: Mapping[int, Poly],
 ) -> Domain:
-    """Find the domain. Raises RefusalError when nothing bounds a thread index that is used."""
+    """Find the domain.
+
+    `launched` is the number of threads on each axis (0 is x) where the file's own launch tells it: it
+    bounds an index without a guard. Raises RefusalError when nothing bounds a thread index that is used.
+    """
     conds, inner = _peel(body, registers)
     if not any(
         isinstance(s.stmt, Store | Reduce) and s.stmt.buffer not in registers
@@ -62,7 +70,7 @@ def domain_of(
     domain = Domain([], {}, inner, known)
     for name in _AXIS_NAMES:
         if name in used:
-            _bound_axis(domain, name, facts, line)
+            _bound_axis(domain, name, facts, line, launched)
     _tighten(domain, facts)
     known = Known(lowest=lowest)
     for loop in domain.loops:
@@ -161,7 +169,9 @@ def _used_axes(stmts: list[Stmt]) -> set[str]:
     return names
 
 
-def _bound_axis(domain: Domain, name: str, conds: list[_Condition], line: int) -> None:
+def _bound_axis(
+    domain: Domain, name: str, conds: list[_Condition], line: int, launched: Mapping[int, Poly]
+) -> None:
     axis = 2 - _AXIS_NAMES.index(name)
     splits = _boundaries(name, [*domain.body, *(If(c.expr, Block(())) for c in conds)], line)
     top = splits[-1] if splits else None
@@ -174,10 +184,13 @@ def _bound_axis(domain: Domain, name: str, conds: list[_Condition], line: int) -
             top is not None and best[1].divide(top)[1].terms and not bound.divide(top)[1].terms
         ):
             best = (c, bound)
-    if best is None:
+    if best is not None:
+        best[0].spent = True
+        extent = best[1]
+    elif axis in launched:
+        extent = launched[axis]
+    else:
         raise RefusalError(line, "kernel", f"no guard bounds the thread index in {'xyz'[axis]}")
-    condition, extent = best
-    condition.spent = True
     domain.reach[axis] = extent
     if not splits:
         domain.loops.append(Axis(name, extent, axis))

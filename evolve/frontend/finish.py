@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from evolve.frontend.domain import Domain
+from evolve.frontend.domain import Axis, Domain
 from evolve.frontend.polynomial import expression, variable
 from evolve.frontend.prove import simplify
 from evolve.frontend.variables import Thread
@@ -28,7 +28,7 @@ def named(body: Block, domain: Domain, thread: Thread, taken: set[str]) -> Block
     """Internal names replaced by the source's, repeated ones with suffixes _2, _3 …"""
     names: dict[str, str] = {}
     for loop in domain.loops:
-        base = _source_name(loop.name, domain, thread) or _UNNAMED[loop.axis]
+        base = _source_name(loop.name, domain, thread) or _default_name(loop, domain)
         names[loop.name] = _take(base, taken)
     for site in walk(body):
         internal = None
@@ -45,6 +45,14 @@ def _take(base: str, taken: set[str]) -> str:
     name = fresh(base, taken)
     taken.add(name)
     return name
+
+
+def _default_name(loop: Axis, domain: Domain) -> str:
+    """A name for a loop that no source variable stands for."""
+    digits = [x.name for x in domain.loops if x.axis == loop.axis]
+    if len(digits) == 2:
+        return ("row", "col")[digits.index(loop.name)]
+    return _UNNAMED[loop.axis]
 
 
 def _source_name(loop: str, domain: Domain, thread: Thread) -> str | None:

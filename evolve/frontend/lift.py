@@ -12,7 +12,7 @@ from evolve.frontend.execute import execute
 from evolve.frontend.finish import assemble, named, nest, numbered
 from evolve.frontend.locate import Found, choose, comment_block, kernels, launches
 from evolve.frontend.original import Dims, device_text, kept_definitions, launch_dims
-from evolve.frontend.polynomial import canonical, expression
+from evolve.frontend.polynomial import Poly, canonical, expression, polynomial
 from evolve.frontend.read import Reader
 from evolve.frontend.refuse import CannotLiftError, RefusalError
 from evolve.frontend.scalars import separate
@@ -24,7 +24,7 @@ from evolve.ir.kernel import Kernel, Original
 from evolve.ir.stmt import Block, Buffer
 from evolve.ir.types import Space
 from evolve.ir.verify import verify
-from evolve.ir.visit import local_buffers
+from evolve.ir.visit import local_buffers, variables
 
 _DEFAULT_BLOCK = {1: (256, 1, 1), 2: (16, 16, 1), 3: (8, 8, 4)}
 _MAX_THREADS = 1024
@@ -96,14 +96,15 @@ def _lift(parsed: Parsed, found: Found) -> Lifted:
         )
     _refuse_errors(parsed, found)
     thread = execute(Reader(file).function(found.cursor), file)
-    sizes = separate(thread)
+    launch = _launch(parsed, found)
+    launch_names = frozenset(n for e in launch.grid for n in variables(e)) if launch else frozenset()
+    sizes = separate(thread, launch_names)
     body = Block(tuple(thread.body))
     registers = frozenset(local_buffers(body))
     lowest = tuple((s.name, 1) for s in thread.scalars if s.name in sizes)
-    domain = domain_of(thread.body, lowest, registers, found.line)
+    domain = domain_of(thread.body, lowest, registers, found.line, _launched(launch))
     no_wrap = settle(thread.obligations, domain.known, domain.substitution, thread.scalars)
     kernel = _kernel(found, thread, domain)
-    launch = _launch(parsed, found)
     grid, block = _dims(thread, domain, launch, found)
     text = device_text(parsed, found)
     alone = parse(parsed.path, text)
@@ -153,6 +154,13 @@ def _launch(parsed: Parsed, found: Found) -> LaunchInfo | None:
             grid = tuple(canonical(x) for x in dims[0])
             return LaunchInfo(site.line, (grid[0], grid[1], grid[2]), dims[1])
     return None
+
+
+def _launched(launch: LaunchInfo | None) -> dict[int, Poly]:
+    """Threads on each axis as the launch in the file makes them."""
+    if launch is None:
+        return {}
+    return {a: polynomial(launch.grid[a]) * polynomial(launch.block[a]) for a in range(3)}
 
 
 def _dims(thread: Thread, domain: Domain, launch: LaunchInfo | None, found: Found) -> tuple[Dims, Dims]:

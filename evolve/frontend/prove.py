@@ -110,11 +110,13 @@ def _opaque_smallest(p: Poly, a: Binary, known: Known, depth: int) -> bool:
     if a.op in (BinaryOp.MIN, BinaryOp.MAX):
         both = up == (a.op is BinaryOp.MIN)
         return (at(x) and at(y)) if both else (at(x) or at(y))
-    if not positive(y, known):
+    # Side conditions get less effort, which also ends the recursion.
+    less = max(depth - 1, 0)
+    if not nonnegative(y - ONE, known, less):
         return False
     if a.op is BinaryOp.MOD:
-        return at(constant(0)) if up else (at(y - ONE) or (nonnegative(x, known) and at(x)))
-    if not nonnegative(x, known):
+        return at(constant(0)) if up else (at(y - ONE) or (nonnegative(x, known, less) and at(x)))
+    if not nonnegative(x, known, less):
         return False
     quotient, remainder = slope.divide(y)
     if up:

@@ -15,21 +15,22 @@ from evolve.ir.types import DType
 from evolve.ir.visit import children, map_stmt_exprs, rebuild, subexpressions, variables, walk
 
 
-def separate(thread: Thread) -> frozenset[str]:
+def separate(thread: Thread, launch_names: frozenset[str] = frozenset()) -> frozenset[str]:
     """Settle which integer parameters are sizes, and turn what only the others decide into data.
 
+    `launch_names` are the parameters that the file's launch is computed from: sizes too.
     Changes `thread.body` and `thread.scalars`; returns the names of the sizes.
     """
     integers = {s.name: s.dtype for s in thread.scalars if not s.dtype.is_float and s.dtype is not DType.BOOL}
-    sizes = _sizes(thread, frozenset(integers))
+    sizes = _sizes(thread, frozenset(integers), launch_names)
     data: dict[str, DType] = {n: t for n, t in integers.items() if n not in sizes}
     thread.body = [map_stmt_exprs(s, lambda e: _as_data(e, data)) for s in thread.body]
     thread.scalars = [Scalar(s.name, s.dtype, s.name in sizes) for s in thread.scalars]
     return sizes
 
 
-def _sizes(thread: Thread, integers: frozenset[str]) -> frozenset[str]:
-    found: set[str] = set()
+def _sizes(thread: Thread, integers: frozenset[str], given: frozenset[str]) -> frozenset[str]:
+    found: set[str] = set(given)
     together: list[frozenset[str]] = []
     for e in _index_parts(thread):
         names = variables(e)

@@ -211,6 +211,12 @@ VARIANTS = {
           for (int t = 0; t < 3; t++) acc[t] += x[i] * w[t];
           y[i] = acc[0] - acc[1] + acc[2];
         }""",
+    "no guard, the launch fits": """
+        __global__ void scale(float *x, const float *y, int n) {
+          int i = blockIdx.x * blockDim.x + threadIdx.x;
+          x[i] = 2.0f * y[i];
+        }
+        void call(float *x, float *y, int n) { scale<<<n / 32, 32>>>(x, y, n); }""",
     "two grid-stride loops": """
         __global__ void copy2(const float *x, float *y, int rows, int cols) {
           for (int r = blockIdx.y * blockDim.y + threadIdx.y; r < rows; r += gridDim.y * blockDim.y)
@@ -255,3 +261,13 @@ def test_a_ternary_maximum_is_a_reduction_and_says_so(lift_text: Lift) -> None:
     assert "h[] max= " in text
     assert "t[] sum= " in text
     assert any("NaN" in note for note in lifted.notes)
+
+
+def test_an_unguarded_kernel_covers_what_its_launch_covers(lift_text: Lift) -> None:
+    lifted = lift_text(VARIANTS["no guard, the launch fits"])
+    assert "for i in 0..n // 32 * 32:   # parallel" in print_kernel(lifted.kernel)
+
+
+def test_unnamed_digits_are_called_row_and_col(lift_text: Lift) -> None:
+    text = print_kernel(lift_text(VARIANTS["gelu with erf, a bias by column and a flat index"]).kernel)
+    assert "out[row, col] = 0.5:f32 * (in[row, col] + bias[col])" in text
