@@ -396,3 +396,54 @@ def sums_over_threads() -> Kernel:
         return None
 
     return change(k, one)
+
+
+# ---- more of what other compilers got wrong
+
+
+@forged("running_sum", "E-FLOW", "wrong", cols=16)
+def second_sweep_fused() -> Kernel:
+    """The second sweep reads one element ahead of what the first has written."""
+    k = scheduled("running_sum", "bind(r, grid.x)")
+    second = loop(k, "c_2")
+    guarded = If(
+        Binary(BinaryOp.LT, var("c"), second.extent, DType.BOOL),
+        substitute_block(second.body, {"c_2": var("c")}),
+    )
+    k = with_loop(k, "c_2", lambda s: ())
+    return with_loop(k, "c", lambda s: replace(s, body=Block((*s.body.stmts, guarded))))
+
+
+@forged("stencil", "E-BOUNDS", "race")
+def idle_threads_write_the_tile() -> Kernel:
+    """The copy made by more threads than the tile has columns."""
+    return with_loop(good("stencil"), "t.1", lambda s: replace(s, extent=index(12)))
+
+
+@forged("row_sum", "E-REDUCTION", "wrong", cols=40)
+def reduction_inside_the_copy() -> Kernel:
+    """A reduction fused under a loop that is not its own, and so repeated."""
+    k = scheduled("row_sum", "specialize(cols == 40)\nbind(r, grid.x)\ns = stage(in, at=r, scope=shared)")
+    total = loop(k, "c")
+    again = replace(total, var="c.again", body=substitute_block(total.body, {"c": var("c.again")}))
+    repeat = For("repeat", index(2), LoopKind.SERIAL, Block((again,)))
+    return with_loop(k, "c", lambda s: repeat)
+
+
+@forged("matmul", "E-FLOW", "wrong", M=16, N=16, K=12)
+def tile_of_another_block() -> Kernel:
+    """The copy of A takes its rows from the block column's index."""
+
+    def one(e: Expr) -> Expr:
+        if isinstance(e, Load) and e.buffer == "A":
+            return replace(e, indices=(map_expr(e.indices[0], _renamed("i.o", "j.o")), e.indices[1]))
+        return e
+
+    k = scheduled(
+        "matmul", TEMPLATES["matmul"][1].replace("K % 4 == 0", "K % 4 == 0 and M == 16 and N == 16")
+    )
+    return with_values(k, "a", one)
+
+
+def _renamed(old: str, new: str) -> Callable[[Expr], Expr]:
+    return lambda e: var(new) if e == var(old) else e

@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
-from evolve.ir.expr import Const, Expr, Load, Var, add, index, var
+from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Load, Var, add, index, mod, var
 from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Alloc, Barrier, Block, For, If, Origin, Reduce, Stmt, Store
-from evolve.ir.types import MAX, MIN, SUM, DType, LoopKind
-from evolve.ir.visit import map_expr, rewrite, walk
+from evolve.ir.types import MAX, MIN, SUM, DType, LoopKind, Space
+from evolve.ir.visit import map_expr, rewrite, substitute_block, walk
 
 Change = Callable[[Stmt], "Stmt | tuple[Stmt, ...] | None"]
 
@@ -297,6 +298,108 @@ def _padding(k: Kernel, rng: random.Random) -> Kernel:
     return swap_in(k, alloc, Alloc(replace(alloc.buffer, padding=pad)))
 
 
+def _wrap(k: Kernel, rng: random.Random) -> Kernel:
+    """A statement put under a condition on one of the loops around it."""
+    site = rng.choice([s for s in walk(k.body) if not isinstance(s.stmt, Alloc) and s.loops] or [None])
+    if site is None:
+        raise LookupError
+    v = var(rng.choice(site.loops).var)
+    cond = rng.choice(
+        (
+            less(v, index(rng.choice((1, 2, 8)))),
+            less(index(0), v),
+            equal(v, index(0)),
+            equal(mod(v, 2), index(0)),
+        )
+    )
+    if isinstance(site.stmt, Barrier):
+        return change_one(k, site.stmt, rng, lambda s: If(cond, Block((s,))))
+    return swap_in(k, site.stmt, If(cond, Block((site.stmt,))))
+
+
+def change_one(k: Kernel, barrier: Barrier, rng: random.Random, f: Callable[[Stmt], Stmt]) -> Kernel:
+    """One barrier changed; barriers are equal, so by the block that holds it."""
+    holders = [b for b in _blocks(k) if any(s is barrier for s in b.stmts)]
+    block = rng.choice(holders)
+    new = Block(tuple(f(s) if s is barrier else s for s in block.stmts))
+    return replace(k, body=_with_block(k.body, block, new))
+
+
+def less(a: Expr, b: Expr) -> Expr:
+    return Binary(BinaryOp.LT, a, b, DType.BOOL)
+
+
+def equal(a: Expr, b: Expr) -> Expr:
+    return Binary(BinaryOp.EQ, a, b, DType.BOOL)
+
+
+def _space(k: Kernel, rng: random.Random) -> Kernel:
+    """A shared buffer in registers, or the other way round."""
+    alloc = pick(k, rng, Alloc)
+    assert isinstance(alloc, Alloc)
+    other = Space.SHARED if alloc.buffer.space is Space.REGISTER else Space.REGISTER
+    return swap_in(k, alloc, Alloc(replace(alloc.buffer, space=other, padding=())))
+
+
+def _hoist(k: Kernel, rng: random.Random) -> Kernel:
+    """A declaration, with or without what follows it, moved out of its loop."""
+    loops = [
+        s.stmt
+        for s in walk(k.body)
+        if isinstance(s.stmt, For) and any(isinstance(x, Alloc) for x in s.stmt.body.stmts)
+    ]
+    if not loops:
+        raise LookupError
+    loop = rng.choice(loops)
+    at = rng.choice([i for i, x in enumerate(loop.body.stmts) if isinstance(x, Alloc)])
+    many = rng.choice((1, 1, 2))
+    moved = loop.body.stmts[at : at + many]
+    rest = (*loop.body.stmts[:at], *loop.body.stmts[at + many :])
+    return swap_in(k, loop, (*moved, replace(loop, body=Block(rest))))
+
+
+def _interchange(k: Kernel, rng: random.Random) -> Kernel:
+    """A loop and the only loop in it exchanged."""
+    nests = [
+        (s.stmt, s.stmt.body.stmts[0])
+        for s in walk(k.body)
+        if isinstance(s.stmt, For) and len(s.stmt.body.stmts) == 1 and isinstance(s.stmt.body.stmts[0], For)
+    ]
+    if not nests:
+        raise LookupError
+    outer, inner = rng.choice(nests)
+    return swap_in(k, outer, replace(inner, body=Block((replace(outer, body=inner.body),))))
+
+
+def _fuse(k: Kernel, rng: random.Random) -> Kernel:
+    """Two neighbouring loops made one."""
+    pairs = [
+        (a, b)
+        for block in _blocks(k)
+        for a, b in pairwise([s for s in block.stmts if isinstance(s, For)])
+        if a.extent == b.extent
+    ]
+    if not pairs:
+        raise LookupError
+    a, b = rng.choice(pairs)
+    moved = substitute_block(b.body, {b.var: var(a.var)})
+    joined = replace(a, body=Block((*a.body.stmts, *moved.stmts)))
+    return swap_in(swap_in(k, b, ()), a, joined)
+
+
+def _fission(k: Kernel, rng: random.Random) -> Kernel:
+    """A loop's statements given loops of their own."""
+    loops = [s.stmt for s in walk(k.body) if isinstance(s.stmt, For) and len(s.stmt.body.stmts) > 1]
+    if not loops:
+        raise LookupError
+    loop = rng.choice(loops)
+    at = rng.randrange(1, len(loop.body.stmts))
+    name = f"{loop.var}.split"
+    late = substitute_block(Block(loop.body.stmts[at:]), {loop.var: var(name)})
+    first = replace(loop, body=Block(loop.body.stmts[:at]))
+    return swap_in(k, loop, (first, replace(loop, var=name, body=late)))
+
+
 DAMAGE: dict[str, Callable[[Kernel, random.Random], Kernel]] = {
     "a barrier dropped": _drop_barrier,
     "a barrier moved": _move_barrier,
@@ -318,4 +421,10 @@ DAMAGE: dict[str, Callable[[Kernel, random.Random], Kernel]] = {
     "a statement moved into or out of a loop": _sink,
     "another buffer": _other_buffer,
     "another padding": _padding,
+    "a statement under a condition": _wrap,
+    "another memory space": _space,
+    "a declaration moved out": _hoist,
+    "loops interchanged": _interchange,
+    "loops fused": _fuse,
+    "a loop taken apart": _fission,
 }
