@@ -86,6 +86,9 @@ def lift(path: str | Path, entry: str | None = None, text: str | None = None) ->
         return _lift(parsed, found)
     except RefusalError as refusal:
         raise CannotLiftError(str(parsed.path), refusal) from refusal
+    except RecursionError as error:
+        deep = RefusalError(found.line, f"kernel {found.name}", "its statements are nested too deeply")
+        raise CannotLiftError(str(parsed.path), deep) from error
 
 
 def _lift(parsed: Parsed, found: Found) -> Lifted:

@@ -27,6 +27,7 @@ _RANGES = {
     DType.U64: (0, 2**64 - 1),
 }
 AXES = "xyz"
+_MAX_TERMS = 400
 
 
 @dataclass(frozen=True)
@@ -200,6 +201,8 @@ def integer_operation(op: str, a: Int, b: Int, type_: DType, threads: Threads, l
     elif op == "-":
         p = a.poly - b.poly
     elif op == "*":
+        if len(a.poly.terms) * len(b.poly.terms) > _MAX_TERMS:
+            raise RefusalError(line, "operator *", f"the index arithmetic has more than {_MAX_TERMS} terms")
         p = a.poly * b.poly
     elif op == "<<" and k is not None and 0 <= k < 32:
         p = a.poly * constant(2**k)

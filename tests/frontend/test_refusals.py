@@ -208,3 +208,16 @@ def test_exponential_inlining_is_bounded(lift_text: Lift) -> None:
     steps = "".join(f"float v{k + 1} = v{k} * v{k} + v{k};" for k in range(40))
     lifted = lift_text(GOOD.replace("y[i] = 1;", f"{{ float v0 = y[i]; {steps} y[i] = v40; }}"))
     assert len(str(lifted.kernel)) < 500_000
+
+
+def test_many_early_exits_are_refused_or_lifted_but_never_crash(lift_text: Lift) -> None:
+    exits = "".join(f"if (i == n - {k}) return;\n" for k in range(2, 900))
+    with pytest.raises(CannotLiftError, match="deeply"):
+        lift_text(GOOD.replace("if (i < n)", f"if (i >= n) return; {exits}"))
+
+
+def test_index_arithmetic_that_explodes_is_refused(lift_text: Lift) -> None:
+    product = " * ".join(["(i + n + a + b + c)"] * 12)
+    text = GOOD.replace("int n)", "int n, int a, int b, int c)").replace("y[i]", f"y[{product}]")
+    with pytest.raises(CannotLiftError, match="terms"):
+        lift_text(text)
