@@ -76,7 +76,7 @@ class References:
             writable=writable,
             order=[*(a.name for a in self.reference.arrays), *self.reference.scalars],
             time_limit_s=300.0,
-            memory_limit_mb=8192,
+            memory_limit_mb=1024 + 4 * sum(a.nbytes for a in arrays.values()) // 2**20,
         )
         values = {a.buffer: done[a.name] for a in self.reference.arrays if a.role is Role.VALUE}
         tolerances = {

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
+from evolve.codegen.module import render
 from evolve.compiler.compile import Source, compile_program
 from evolve.dsl.parser import parse
 from evolve.dsl.program import Program, print_program
 from evolve.features.extract import extract
 from evolve.frontend.lift import Lifted, lift
-from evolve.ir.kernel import Module, Original
-from evolve.ir.printer import content_hash, print_kernel
+from evolve.ir.kernel import Kernel, Module, Original
+from evolve.ir.printer import content_hash, print_expr, print_kernel
+from evolve.ir.stmt import For
+from evolve.ir.visit import local_buffers, walk
 from evolve.legality.verdict import Limits
 from evolve.scoring.task import Outcome, Task, make_task
 from evolve.search.devices import choose_device
@@ -131,11 +134,55 @@ class KernelProblem:
         a, b, better, detail = self.scorer.compare(first.payload, second.payload)
         return Comparison(a * 1e6, b * 1e6, better, detail)
 
+    def render(self, compiled: Compiled) -> str:
+        """The CUDA text of a proved module."""
+        return render(compiled.payload).text
+
+    def inspect(self) -> Mapping[str, Any]:
+        """What the tool sees: JSON data."""
+        k, w = self.task.source.kernel, self.task.workload
+        sizes = w.timed[0]
+        seen = describe_kernel(self.lifted, k)
+        return seen | {
+            "features": extract(k, sizes).to_json(),
+            "workload": w.as_dict(),
+            "sol": [b.to_json() | {"sizes": dict(s)} for s, b in zip(w.timed, self.task.bounds, strict=True)],
+        }
+
     def legal_moves(self, text: str) -> Sequence[str]:
         """Statements whose preconditions hold after the program."""
         applied = apply_program(self.task.source.kernel, parse(text))
         limits = MoveLimits(self.limits.threads_per_block, self.limits.shared_bytes)
         return legal_moves(applied.kernel, applied.names, limits)
+
+
+def describe_kernel(lifted: Lifted, kernel: Kernel) -> dict[str, Any]:
+    """`kernels`, `loops` and `buffers` of `inspect`."""
+    loops = [
+        {
+            "name": site.stmt.var,
+            "extent": print_expr(site.stmt.extent),
+            "kind": site.stmt.kind.value,
+            "inside": [x.var for x in site.loops],
+            "line": site.stmt.span.line if site.stmt.span else None,
+        }
+        for site in walk(kernel.body)
+        if isinstance(site.stmt, For)
+    ]
+    local = local_buffers(kernel.body)
+    buffers = [
+        {
+            "name": b.name,
+            "space": b.space.value,
+            "dtype": b.dtype.value,
+            "extents": [print_expr(e) for e in b.extents],
+        }
+        for b in (*kernel.buffers, *local.values())
+    ]
+    kernels = [{"name": kernel.name, "params": list(kernel.params), "ir": print_kernel(kernel)}]
+    if lifted.notes:
+        kernels[0]["notes"] = list(lifted.notes)
+    return {"kernels": kernels, "loops": loops, "buffers": buffers}
 
 
 def open_problem(request: ProblemRequest) -> KernelProblem:
