@@ -20,16 +20,17 @@ from evolve.workload.model import Sizes
 from evolve.workload.shapes import check_shapes_for
 
 MEMORY_MB = 4096
-TIME_LIMIT_S = 60.0
+TIME_LIMIT_S = 20.0
 LARGEST_CHECK_BYTES = 4 << 20
 """Of all arrays, but for a variant's smallest shape, which runs whatever its size."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """The first thing that went wrong, in a sentence."""
+    """The first thing that went wrong, in a sentence. `executed`: false when it could not be run at all."""
 
     message: str
+    executed: bool = True
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class Correctness:
             try:
                 done = self._execute(program, launches, expected, ("forward", "permuted"))
             except EvolveError as e:
-                return Failure(f"{where}: {e.message}")
+                return Failure(f"{where}: {e.message}", executed=False)
             if done.findings:
                 return Failure(f"{where}: {done.findings[0].message}")
             if done.order_sensitive:

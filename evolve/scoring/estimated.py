@@ -16,7 +16,7 @@ from evolve.ir.kernel import Module
 from evolve.scoring.correctness import Checked, Correctness, Failure
 from evolve.scoring.fitness import beats_physics, fitness
 from evolve.scoring.references import References
-from evolve.scoring.task import Outcome, Task
+from evolve.scoring.task import Outcome, Status, Task
 from evolve.sol.gap import gap
 from evolve.toolchain.cubin import Cubin, read_cubin
 from evolve.toolchain.lines import LINE_INFO
@@ -55,7 +55,8 @@ class EstimatedScorer:
         check = self.correctness.check_original if is_original else self.correctness.check
         checked = check(rendered, program)
         if isinstance(checked, Failure):
-            return Outcome("incorrect", text, message=checked.message)
+            status: Status = "incorrect" if checked.executed else "compile_failed"
+            return Outcome(status, text, message=checked.message)
         return self._timed(rendered, program, built.cubin, checked)
 
     def _timed(self, rendered: Rendered, program: HostProgram, image: bytes, checked: Checked) -> Outcome:
@@ -78,7 +79,8 @@ class EstimatedScorer:
                     footprint=(b.bytes_read, b.bytes_written),
                 )
             except EvolveError as e:
-                return Outcome("incorrect", rendered.text, message=e.message)
+                # Every shape passed: what stops the trace at the timed size is a limit of the host's.
+                return Outcome("compile_failed", rendered.text, message=e.message)
             except ValueError as e:
                 return Outcome("compile_failed", rendered.text, message=str(e))
             totals.append(sum(p.time_s for p in parts))

@@ -8,7 +8,9 @@ from functools import cached_property
 from typing import Any, Protocol, cast
 
 from evolve.codegen.module import render
+from evolve.codegen.rendered import concretise
 from evolve.compiler.compile import Source, compile_program
+from evolve.dsl.diagnostic import Diagnostic
 from evolve.dsl.parser import parse
 from evolve.dsl.program import Program, print_program
 from evolve.features.extract import extract
@@ -115,7 +117,26 @@ class KernelProblem:
         diagnostics = tuple(asdict(d) for d in done.verdict.diagnostics)
         if done.module is None:
             return Compiled(verdict, diagnostics)
+        unused = self._unused(done.module)
+        if unused is not None:
+            return Compiled("REFUTED", (asdict(unused),))
         return Compiled(verdict, diagnostics, content_hash(done.module), done.module)
+
+    def _unused(self, module: Module) -> Diagnostic | None:
+        """Why a program is no use here: at no timed size does one of its variants run."""
+        if not module.variants:
+            return None
+        rendered = render(module)
+        timed = self.task.workload.timed
+        if any(concretise(rendered, s)[0] >= 0 for s in timed):
+            return None
+        sizes = "; ".join(", ".join(f"{n} = {v}" for n, v in s.items()) for s in timed)
+        guard = print_expr(rendered.variants[0].guard)
+        return Diagnostic(
+            "E-GUARD-TIMED",
+            f"at the timed sizes ({sizes}) the condition {guard} is false, so the original would run",
+            repair="specialize to a condition that the timed sizes satisfy",
+        )
 
     def score(self, compiled: Compiled) -> Score:
         """Builds, executes, checks and times."""

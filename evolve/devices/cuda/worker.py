@@ -6,6 +6,7 @@ it does not know what is being optimised, and what it returns is judged in the p
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from functools import partial
 from multiprocessing.connection import Connection
@@ -220,6 +221,8 @@ def serve(pipe: Connection, ordinal: int) -> None:
     """Runs until the parent closes the pipe."""
     import pycuda.driver as cuda
 
+    # Ctrl-C reaches the whole process group; the parent decides when the worker ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     cuda.init()
     device = cuda.Device(ordinal)
     context = device.retain_primary_context()
