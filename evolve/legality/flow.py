@@ -16,7 +16,7 @@ import islpy as isl
 
 from evolve.dsl.diagnostic import Diagnostic
 from evolve.ir.expr import Const
-from evolve.ir.poly import Frame, IslObject, context, limited
+from evolve.ir.poly import Frame, IslLimitError, IslObject, context, limited
 from evolve.ir.stmt import Reduce, Store
 from evolve.ir.types import Monoid
 from evolve.legality.model import Model, Read, Statement
@@ -62,6 +62,7 @@ class Flow:
         self.operations = operations
         self._last: dict[tuple[str, int], Value] = {}
         self._resolved: dict[tuple[str, int], Value] = {}
+        self._singles: dict[str, list[tuple[Statement, IslObject]] | None] = {}
         self._writers: dict[str, list[Statement]] = {}
         for st in model.statements:
             self._writers.setdefault(st.leaf.buffer, []).append(st)
@@ -80,34 +81,84 @@ class Flow:
         frame, box = extent_box(self.model, buffer, f"!{buffer}")
         values = [frame.env[d] for d in frame.dims]
         sink = frame.map_to(buffer, values).intersect_domain(box)
-        once = self._written_once(buffer, sink)
-        if once is not None:
-            return once
+        writes = self._single_writes(buffer)
+        if writes is not None:
+            with limited(self.operations):
+                return self._found(buffer, sink, [sink.apply_range(w.reverse()) for _, w in writes])
         end = (1 << 30, *(0,) * self.model.depth)
         time = frame.map_to("", [frame.constant(x) for x in end]).intersect_domain(box)
         return self._query(buffer, sink, time)
 
-    def _written_once(self, buffer: str, sink: IslObject) -> Value | None:
-        """The final content when one store writes each cell at most once: no order to be found.
+    def _single_writes(self, buffer: str) -> list[tuple[Statement, IslObject]] | None:
+        """The stores into a buffer when no cell is written twice (and none reduced into), else None.
 
-        The general question costs many times more on tiled stores.
+        Then no last writer has to be searched for, which costs many times more on tiled stores.
         """
+        if buffer not in self._singles:
+            self._singles[buffer] = self._find_single_writes(buffer)
+        return self._singles[buffer]
+
+    def _find_single_writes(self, buffer: str) -> list[tuple[Statement, IslObject]] | None:
         writers = self._writers.get(buffer, [])
-        if len(writers) != 1 or not isinstance(writers[0].leaf, Store):
+        if not writers or not all(isinstance(w.leaf, Store) for w in writers):
+            return None
+        out: list[tuple[Statement, IslObject]] = []
+        try:
+            with limited(self.operations):
+                seen: IslObject | None = None
+                for w in writers:
+                    write = self.model.write(w)
+                    cells = write.range()
+                    if not write.is_injective() or (seen is not None and not seen.is_disjoint(cells)):
+                        return None
+                    seen = cells if seen is None else seen.union(cells)
+                    out.append((w, write))
+        except IslLimitError:
+            return None
+        return out
+
+    def _before(self, buffer: str, sink: IslObject, time: IslObject) -> Value | None:
+        """`_query` for a buffer without rewrites: the writer of the cell, if it comes before."""
+        writes = self._single_writes(buffer)
+        if writes is None:
             return None
         with limited(self.operations):
-            write = self.model.write(writers[0])
-            if not write.is_injective():
-                return None
-            base = sink.apply_range(write.reverse())
-            initial = isl.UnionMap.from_map(_initial(sink.subtract_domain(base.domain()), buffer))
-            return Value(isl.UnionMap.from_map(base).union(initial), initial, _empty(), frozenset())
+            reach = []
+            for w, write in writes:
+                earlier = self.model.time_map(w, (1,)).lex_lt_map(time).reverse()
+                reach.append(sink.apply_range(write.reverse()).intersect(earlier))
+            return self._found(buffer, sink, reach)
+
+    def _found(self, buffer: str, sink: IslObject, reach: list[IslObject]) -> Value:
+        base, rest = _empty(), sink
+        for r in reach:
+            base = base.union(isl.UnionMap.from_map(r))
+            rest = rest.subtract_domain(r.domain())
+        initial = isl.UnionMap.from_map(_initial(rest, buffer))
+        return Value(base.union(initial), initial, _empty(), frozenset())
 
     def _query(self, buffer: str, sink: IslObject, time: IslObject) -> Value:
         writers = self._writers.get(buffer, [])
         if not writers:
             base = isl.UnionMap.from_map(_initial(sink, buffer))
             return Value(base, base, _empty(), frozenset())
+        try:
+            return self._search(writers, buffer, sink, time)
+        except IslLimitError:
+            found = self._before(buffer, sink, time)
+            if found is None:
+                raise
+            return found
+
+    def _search(self, writers: list[Statement], buffer: str, sink: IslObject, time: IslObject) -> Value:
+        """isl's own search for last writers.
+
+        The reader gets a tuple name of its own for it: a statement that updates what it reads would
+        otherwise have the times of its read and of its write, and read what it writes itself.
+        """
+        reader = sink.get_tuple_name(isl.dim_type.in_)
+        sink = sink.set_tuple_name(isl.dim_type.in_, f"?{reader}")
+        time = time.set_tuple_name(isl.dim_type.in_, f"?{reader}")
         must, may, schedule = _empty(), _empty(), isl.UnionMap.from_map(time)
         stores: IslObject = isl.UnionSet.read_from_str(context(), "{ }")
         reduces = stores
@@ -123,10 +174,10 @@ class Flow:
             info = isl.UnionAccessInfo.from_sink(isl.UnionMap.from_map(sink))
             info = info.set_must_source(must).set_may_source(may).set_schedule_map(schedule)
             flow = info.compute_flow()
-            reaching = flow.get_may_dependence().reverse()
+            reaching = _named(flow.get_may_dependence().reverse(), reader)
             base = reaching.intersect_range(stores)
             adds = reaching.intersect_range(reduces)
-            unwritten = flow.get_may_no_source()
+            unwritten = _named(flow.get_may_no_source(), reader)
             initial = _empty()
             if not unwritten.is_empty():
                 initial = isl.UnionMap.from_map(_initial(isl.Map.from_union_map(unwritten), buffer))
@@ -264,6 +315,16 @@ def injective_per_reader(path: IslObject, onward: IslObject) -> bool:
     pairs = steps.intersect_domain(path.wrap())
     tagged = path.domain_map().range_product(pairs)  # [r -> k] -> [r -> x]
     return bool(tagged.is_injective())
+
+
+def _named(relation: IslObject, name: str) -> IslObject:
+    """The union map with all its domains called `name`."""
+    parts: list[IslObject] = []
+    relation.foreach_map(lambda m: parts.append(m))
+    out = _empty()
+    for m in parts:
+        out = out.union(isl.UnionMap.from_map(m.set_tuple_name(isl.dim_type.in_, name)))
+    return out
 
 
 def _initial(cells: IslObject, buffer: str) -> IslObject:

@@ -1,0 +1,90 @@
+"""Who wrote what is read: isl's search, and the short way for buffers that are written once, agree."""
+
+from __future__ import annotations
+
+import islpy as isl
+import pytest
+
+from evolve.ir.poly import context, limited, sizes_of
+from evolve.legality.flow import Flow, injective_per_reader
+from evolve.legality.model import Model
+from tests import kernels_ir as lifted
+from tests.codegen import scheduled_ir as scheduled
+
+
+def flow_of(k: object) -> Flow:
+    return Flow(Model(k, sizes_of(k, k.assumptions)), 10_000_000)  # type: ignore[attr-defined, arg-type]
+
+
+@pytest.mark.parametrize("name", sorted(scheduled.SCHEDULED))
+def test_the_short_way_agrees_with_the_search(name: str) -> None:
+    flow = flow_of(scheduled.SCHEDULED[name]())
+    compared = 0
+    for st in flow.model.statements:
+        for r in st.reads:
+            writers = flow._writers.get(r.load.buffer)
+            sink = flow.model.read(st, r)
+            time = flow.model.time_map(st, (0,)).intersect_domain(r.instances)
+            short = flow._before(r.load.buffer, sink, time)
+            if short is None or not writers:
+                continue
+            long = flow._search(writers, r.load.buffer, sink, time)
+            assert short.base.is_equal(long.base)
+            assert short.initial.is_equal(long.initial)
+            compared += 1
+    assert compared or name not in ("transpose_tiled", "transpose_float4", "matmul_tiled", "softmax_block")
+
+
+def test_final_contents_agree_with_the_search() -> None:
+    flow = flow_of(scheduled.transpose_tiled())
+    short = flow.final("y")
+    assert flow._single_writes("y") is not None
+    flow._singles["y"] = None
+    long = flow.final("y")
+    assert short.base.is_equal(long.base) and short.initial.is_equal(long.initial)
+
+
+def test_reads_of_an_accumulator() -> None:
+    """The base is the start value, and all contributions so far are seen: softmax's sum in its store."""
+    flow = flow_of(lifted.softmax())
+    store = flow.model.statements[-1]
+    (total,) = (r for r in store.reads if r.load.buffer == "s")
+    value = flow.last(store, total)
+    names = [s.name for s in flow.model.statements]
+    reached: set[str] = set()
+    value.adds.range().foreach_set(lambda x: reached.add(x.get_tuple_name()))
+    assert reached == {names[3]}
+    adds = (
+        isl.Map.from_union_map(value.adds).reset_tuple_id(isl.dim_type.in_).reset_tuple_id(isl.dim_type.out)
+    )
+    every = "[rows, cols] -> { [r, c] -> [r, k] : 0 <= r < rows and 0 <= c < cols and 0 <= k < cols }"
+    assert adds.is_equal(isl.Map.read_from_str(context(), every))
+    base = isl.Map.from_union_map(value.base)
+    assert base.get_tuple_name(isl.dim_type.out) == names[2] and base.is_single_valued()
+    assert value.initial.is_empty()
+
+
+def test_double_counting_is_seen_per_reader() -> None:
+    def m(text: str) -> object:
+        return isl.UnionMap.read_from_str(context(), text)
+
+    onward = m("{ K[t, u] -> X[u] : 0 <= t, u < 4 }")
+    each_its_own = m("{ R[t] -> K[t, u] : 0 <= t, u < 4 }")
+    both = m("{ R[t] -> K[s, u] : 0 <= t, u < 4 and 0 <= s < 2 }")
+    with limited():
+        assert injective_per_reader(each_its_own, onward)
+        assert not injective_per_reader(both, onward)
+    two_kinds = m("{ R[t] -> K[t, u] : 0 <= t, u < 4; R[t] -> L[t] : 0 <= t < 4 }")
+    also = m("{ K[t, u] -> X[u] : 0 <= t, u < 4; L[t] -> X[3] : 0 <= t < 4 }")
+    assert not injective_per_reader(two_kinds, also)
+    assert injective_per_reader(
+        two_kinds, m("{ K[t, u] -> X[u] : 0 <= t, u < 4; L[t] -> X[4] : 0 <= t < 4 }")
+    )
+
+
+def test_an_update_in_place_reads_the_old_value() -> None:
+    flow = flow_of(lifted.saxpy_in_place())
+    (st,) = flow.model.statements
+    value = flow.last(st, st.reads[1])
+    assert value.base.is_equal(value.initial)
+    assert not value.base.is_empty()
