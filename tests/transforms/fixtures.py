@@ -38,6 +38,26 @@ def column_sum() -> Kernel:
     )
 
 
+def column_total() -> Kernel:
+    """column_sum as the frontend lifts it: accumulated in a register, stored once."""
+    rows, cols, r, c = var("rows"), var("cols"), var("r"), var("c")
+    body = (
+        Alloc(buf("acc", space=Space.REGISTER)),
+        Store("acc", (), Const(0.0, F32), origin("S0", "c")),
+        loop("r", rows, Reduce("acc", (), SUM, ld("x", r, c), origin("S1", "c", "r"))),
+        Store("y", (c,), ld("acc"), origin("S2", "c")),
+    )
+    return checked(
+        Kernel(
+            "column_total",
+            ("x", "y", "rows", "cols"),
+            (buf("x", rows, cols), buf("y", cols)),
+            SIZES,
+            Block((loop("c", cols, *body, kind=LoopKind.PARALLEL),)),
+        )
+    )
+
+
 def moments() -> Kernel:
     """y[row] = sum of x plus sum of squares of x over the row: two loops that may be joined."""
     rows, cols, row = var("rows"), var("cols"), var("row")
@@ -189,6 +209,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "stencil": kernels_ir.stencil,
     "saxpy": kernels_ir.saxpy_in_place,
     "column_sum": column_sum,
+    "column_total": column_total,
     "moments": moments,
     "triangle": triangle,
     "running": running,

@@ -83,10 +83,24 @@ bind(i.i.o, thread.x)
 specialize(n % 4 == 0)
 vectorize(i.i.i, 4)
 """
+PROGRAMS["column_total"] = """
+specialize(cols % 32 == 0 and rows % 32 == 0)
+split(c, 32)
+bind(c.o, grid.x)
+distribute(c.i)
+split(r, 32)
+reorder([r.i, c.i.1, r.o])
+split_reduction(r.i, scope=shared)
+accumulate_in_register(r.o, acc_part)
+unroll(r.o, 8)
+bind([r.i, r.i.init], thread.y)
+bind([c.i.0, c.i.1, r.i.init.0, r.i.all.0, c.i.2], thread.x)
+"""
 PROGRAMS["layernorm"] = PROGRAMS["softmax"]
 
 KERNEL_OF = {
     "layernorm": "layernorm",
+    "column_total": "column_total",
     "softmax": "softmax",
     "softmax_warp": "softmax",
     "transpose": "transpose",
