@@ -1,8 +1,14 @@
 """The prover: is a transformed kernel the same computation as the lifted one?
 
-`verdict`   Verdict, Limits (light); `prove.prove(source, target, limits)` loads islpy
-`barriers`  places barriers; the prover then checks them
-`model`     who executes which statement instance when, on which cells
-`flow`      who wrote the value that is read
-One module a check: `limits`, `bounds`, `coverage`, `equality`, `races`, `uniform`, `value_flow`.
+`verdict`    Verdict, Limits (light); `prove.prove(source, target, limits)` loads islpy
+`barriers`   places barriers; the prover then checks them
+`model`      who executes which statement instance when, on which cells
+`analysis`   a model and its conflicts, shared by placing and proving
+`conflicts`  accesses that meet in a cell, and which of them barriers order
+`flow`       who wrote the value that is read
+`proof`      what all checks share; `witness` and `repairs` put findings into words
+
+The checks, in the order in which `prove` runs them: `limits`, `uniform`, `bounds`, `equality`, `races`
+(with `vector`), `coverage`, `value_flow`. Each has its own codes, and a test with a wrong program that
+only it refuses.
 """

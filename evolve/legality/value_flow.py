@@ -79,7 +79,7 @@ def _is_local(p: Proof, m: IslObject) -> bool:
 
 
 def check_final(p: Proof) -> list[Finding]:
-    """E-FINAL and the codes of `check_flow`: each global cell ends with the value the source leaves."""
+    """The codes of `check_flow`, for what each global cell holds at the end."""
     out: list[Finding] = []
     for buffer in sorted(p.source.model.written | p.target.written):
         if p.target.buffers.get(buffer) is None or p.target.buffers[buffer].space is not Space.GLOBAL:
