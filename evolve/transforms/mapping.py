@@ -44,7 +44,7 @@ def check_axis(kernel: Kernel, loop: str, axis: LoopKind) -> None:
 
 
 def check_threads(kernel: Kernel, loop: str, axis: LoopKind) -> int:
-    """The constant extent that a thread loop needs. Raises RefusedError E-EXTENT, E-THREADS or E-INSIDE."""
+    """The constant extent that a thread loop needs. Raises RefusedError E-EXTENT or E-THREADS."""
     extent = constant_extent(kernel, loop)
     if extent is None:
         shown = print_expr(loop_at(kernel, loop)[0].extent)
@@ -59,9 +59,6 @@ def check_threads(kernel: Kernel, loop: str, axis: LoopKind) -> int:
             f"{loop} has {extent} iterations, {axis.value} takes at most {MAX_THREADS[axis]}",
             repair=f"split({loop}, 256) and bind the inner loop",
         )
-    for above in loop_at(kernel, loop)[1].loops:
-        if above.kind is LoopKind.VECTOR or above.kind.is_combine:
-            raise RefusedError("E-INSIDE", f"{loop} is inside the {above.kind.value} loop {above.var}")
     return extent
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from evolve.dsl.diagnostic import RefusedError
@@ -32,10 +32,15 @@ CLAIMING = frozenset(("bind", "stage", "set_layout", "warp_reduce", "block_reduc
 
 @dataclass(frozen=True)
 class MoveLimits:
-    """What the device allows: threads a block and bytes of shared memory a block."""
+    """What the device allows, threads and bytes of shared memory a block, and what the kernel is run on.
+
+    `sizes` are the scalars of the timed launches by name: a size found there is specialized to those
+    values and to divisors of them only, so that the variant is one that runs.
+    """
 
     threads: int = 1024
     shared_bytes: int = 48 * 1024
+    sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 def legal_moves(kernel: Kernel, names: NameTable, limits: MoveLimits = MoveLimits()) -> list[str]:
@@ -82,7 +87,7 @@ def _candidates(kernel: Kernel, limits: MoveLimits) -> Iterator[tuple[str, ...]]
     """Statements to try, those together whose preconditions are the same."""
     loops = sites(kernel)
     extents = {name: _extent(kernel, site) for name, site in loops.items()}
-    yield from _knowledge(kernel)
+    yield from _knowledge(kernel, limits.sizes)
     for name, site in loops.items():
         assert isinstance(site.stmt, For)
         if site.stmt.kind in FREE:
@@ -102,17 +107,18 @@ def _cuts(extent: int | None, factor: int) -> bool:
     return extent is None or (factor < extent and extent % factor == 0)
 
 
-def _knowledge(kernel: Kernel) -> Iterator[tuple[str, ...]]:
+def _knowledge(kernel: Kernel, sizes: Mapping[str, tuple[int, ...]]) -> Iterator[tuple[str, ...]]:
     ranges = ranges_at(kernel)
     for s in kernel.scalars:
         low, high = ranges.of(s.name)
         if not s.is_size or (low is not None and low == high):
             continue
         known = ranges.divisors.get(s.name, 1)
-        for value in FIXED_SIZES:
+        used = sizes.get(s.name, ())
+        for value in used or FIXED_SIZES:
             yield (f"specialize({s.name} == {value})",)
         for divisor in DIVISORS:
-            if known % divisor:
+            if known % divisor and all(value % divisor == 0 for value in used):
                 yield (f"specialize({s.name} % {divisor} == 0)",)
 
 

@@ -57,6 +57,21 @@ def test_limits_are_kept() -> None:
     assert "stage(x, at=j.o, scope=shared)" not in narrow
 
 
+def test_specialization_follows_the_sizes_that_are_run() -> None:
+    kernel = KERNELS["softmax"]()
+    moves = legal_moves(kernel, NameTable(), MoveLimits(sizes={"cols": (96,), "rows": (100, 36)}))
+    assert [m for m in moves if m.startswith("specialize(cols")] == [
+        "specialize(cols == 96)",
+        "specialize(cols % 4 == 0)",
+        "specialize(cols % 32 == 0)",
+    ]
+    assert [m for m in moves if m.startswith("specialize(rows")] == [
+        "specialize(rows == 100)",
+        "specialize(rows == 36)",
+        "specialize(rows % 4 == 0)",
+    ]
+
+
 def test_moves_of_a_matmul_are_listed_quickly() -> None:
     at = apply_program(KERNELS["matmul"](), parse(PROGRAMS["matmul"]))
     legal_moves(at.kernel, at.names)
