@@ -20,7 +20,8 @@ from evolve.ir.types import LoopKind
 from evolve.ir.visit import Site
 from evolve.legality.analysis import Analysis, analysis_of, facts_of, strip
 from evolve.legality.conflicts import Race
-from evolve.legality.model import Model, ModelError
+from evolve.legality.instances import ModelError
+from evolve.legality.model import Model
 from evolve.legality.uniform import why_not_uniform
 from evolve.legality.verdict import Limits
 

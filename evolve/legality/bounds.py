@@ -6,7 +6,8 @@ from evolve.ir.expr import Expr
 from evolve.ir.poly import IslObject, NonAffineError, limited
 from evolve.ir.printer import print_expr
 from evolve.ir.types import Space
-from evolve.legality.model import Model, Statement
+from evolve.legality.instances import Statement
+from evolve.legality.model import Model
 from evolve.legality.proof import Finding, Proof, refuted, unknown
 from evolve.legality.witness import describe, sample_instance
 

@@ -15,7 +15,8 @@ from evolve.ir.poly import IslObject, limited
 from evolve.ir.stmt import For
 from evolve.ir.types import Space
 from evolve.ir.visit import variables
-from evolve.legality.model import BarrierPoint, Model, Statement
+from evolve.legality.instances import BarrierPoint, Statement
+from evolve.legality.model import Model
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evolve.ir.poly import NonAffineError, limited
 from evolve.ir.types import Space
-from evolve.legality.model import Statement
+from evolve.legality.instances import Statement
 from evolve.legality.proof import Finding, Proof, refuted, unknown
 from evolve.legality.value_flow import check_final
 from evolve.legality.witness import describe, sample_instance, sample_pair

@@ -14,7 +14,7 @@ from evolve.ir.printer import print_expr
 from evolve.ir.stmt import Reduce
 from evolve.ir.types import DType, Space
 from evolve.ir.visit import children, loads, substitute
-from evolve.legality.model import Statement
+from evolve.legality.instances import Statement
 from evolve.legality.proof import Finding, Proof, refuted
 from evolve.legality.witness import describe, sample_instance
 

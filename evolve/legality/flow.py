@@ -19,7 +19,8 @@ from evolve.ir.expr import Const
 from evolve.ir.poly import Frame, IslLimitError, IslObject, context, limited
 from evolve.ir.stmt import Reduce, Store
 from evolve.ir.types import Monoid
-from evolve.legality.model import Model, Read, Statement
+from evolve.legality.instances import Read, Statement
+from evolve.legality.model import Model
 from evolve.legality.witness import describe, sample_pair
 
 _COPY_CHAIN = 8

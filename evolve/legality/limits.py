@@ -9,7 +9,7 @@ from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import For
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import variables, walk
-from evolve.legality.model import constant_at
+from evolve.legality.instances import constant_at
 from evolve.legality.proof import Finding, Proof, refuted, unknown
 
 _AXIS_MOST = {LoopKind.THREAD_X: 1024, LoopKind.THREAD_Y: 1024, LoopKind.THREAD_Z: 64}

@@ -31,7 +31,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from evolve.ir.affine import Ranges, bounds, linear
 from evolve.ir.expr import Expr, Load, Select
 from evolve.ir.kernel import Kernel
 from evolve.ir.layout import LayoutError, RegisterLayout, register_layouts, slot_of
@@ -40,93 +39,18 @@ from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Alloc, Barrier, Block, Buffer, For, If, Leaf, Reduce, Store
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import Site, children, walk
+from evolve.legality.instances import (
+    BarrierPoint,
+    Declared,
+    ModelError,
+    Moment,
+    Read,
+    Statement,
+    constant_at,
+)
 
 THREAD_AXES = (LoopKind.THREAD_X, LoopKind.THREAD_Y, LoopKind.THREAD_Z)
 GRID_AXES = (LoopKind.GRID_X, LoopKind.GRID_Y, LoopKind.GRID_Z)
-
-Moment = tuple[int | str, ...]
-"""A time: integers are positions in the text, strings are loop variables."""
-
-
-class ModelError(Exception):
-    """The kernel has no meaning in this model; `refuted` if it is wrong rather than beyond analysis."""
-
-    def __init__(self, code: str, message: str, *, refuted: bool = True) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.refuted = refuted
-
-
-def constant_at(e: Expr, ranges: Ranges) -> int | None:
-    """The value of an INDEX expression when `ranges` settle it."""
-    low, high = bounds(linear(e, ranges), ranges)
-    return low if low is not None and low == high else None
-
-
-@dataclass(frozen=True)
-class Read:
-    """A load in the value of a statement: `slot` counts loads in evaluation order.
-
-    `instances`: those that evaluate it. `opaque`: its subscripts are not affine.
-    `twin`: the first slot that loads the same at the same instances, often the slot itself.
-    """
-
-    slot: int
-    load: Load
-    instances: IslObject
-    opaque: bool
-    twin: int
-
-
-@dataclass(frozen=True)
-class Statement:
-    """A leaf with its instances: loop variables, then the thread axes it is replicated over."""
-
-    name: str
-    leaf: Leaf
-    site: Site
-    frame: Frame
-    instances: IslObject
-    blocks: tuple[Expr | str | int, ...]
-    threads: tuple[str | int, ...]
-    time: Moment
-    reads: tuple[Read, ...]
-
-    @property
-    def is_copy(self) -> bool:
-        """A staging copy: no origin, one load, nothing else."""
-        return isinstance(self.leaf, Store) and self.leaf.origin is None and isinstance(self.leaf.value, Load)
-
-    @property
-    def is_combine(self) -> bool:
-        """Folds a partial into an accumulator."""
-        return isinstance(self.leaf, Reduce) and self.leaf.origin is None
-
-    @property
-    def combine_loop(self) -> For | None:
-        for p in self.site.loops:
-            if p.kind.is_combine:
-                return p
-        return None
-
-
-@dataclass(frozen=True)
-class BarrierPoint:
-    """A barrier's instances and time; also the one inside a block-wide combine."""
-
-    frame: Frame
-    instances: IslObject
-    time: Moment
-    site: Site
-
-
-@dataclass(frozen=True)
-class Declared:
-    """A local buffer and where its Alloc stands."""
-
-    buffer: Buffer
-    site: Site
 
 
 class Model:
@@ -168,6 +92,7 @@ class Model:
         self.barriers: list[BarrierPoint] = []
         self._prefix = prefix
         self._like = like
+        self._held: set[tuple[str, str, tuple[Expr, ...]]] = set()
         self._collect(kernel.body, (), (), _Clock((), [0]))
         self.depth = max([len(s.time) for s in self.statements] + [len(b.time) for b in self.barriers] + [1])
 
@@ -288,18 +213,25 @@ class Model:
         return st.frame.map_to("", [self.value(st, x) for x in coords]).intersect_domain(st.instances)
 
     def cells(
-        self, st: Statement, buffer: str, indices: tuple[Expr, ...], *, physical: bool = False
+        self,
+        st: Statement,
+        buffer: str,
+        indices: tuple[Expr, ...],
+        *,
+        physical: bool = False,
+        where: IslObject | None = None,
     ) -> IslObject:
         """Instances to cells of an access. `physical`: shared bytes, whatever loop declared them.
 
         Raises NonAffineError for subscripts outside isl's language, ModelError E-OWNER.
         """
         values = [st.frame.affine(i) for i in indices]
-        tags = [self.value(st, x) for x in self._tags(st, buffer, indices, physical)]
-        return st.frame.map_to(buffer, [*tags, *values]).intersect_domain(st.instances)
+        where = st.instances if where is None else where
+        tags = [self.value(st, x) for x in self._tags(st, buffer, indices, physical, where)]
+        return st.frame.map_to(buffer, [*tags, *values]).intersect_domain(where)
 
     def _tags(
-        self, st: Statement, buffer: str, indices: tuple[Expr, ...], physical: bool
+        self, st: Statement, buffer: str, indices: tuple[Expr, ...], physical: bool, where: IslObject
     ) -> list[Expr | str | int]:
         declared = self.declared.get(buffer)
         if declared is None:
@@ -315,14 +247,39 @@ class Model:
         owners: set[LoopKind] = set()
         if layout is not None:
             owners = {d.axis for dim in layout.dims for d in dim if d.axis is not None}
-            try:
-                slot_of(layout, indices, st.site.loops, ranges_at(self.kernel, st.site.path))
-            except LayoutError as e:
-                raise ModelError(e.code, e.message) from e
+            self._owned(st, layout, indices, where)
         for axis, t in zip(THREAD_AXES, st.threads, strict=True):
             if axis not in owners and self.thread_extent[axis] > 1:
                 tags.append(t)
         return tags
+
+    def _owned(
+        self, st: Statement, layout: RegisterLayout, indices: tuple[Expr, ...], where: IslObject
+    ) -> None:
+        """Raises ModelError E-OWNER unless the accessing thread holds the element in the slot that
+        code generation will address: owner and slots must spell the logical index, digit by digit."""
+        key = (st.name, layout.buffer, indices)
+        if key in self._held or not layout.is_distributed:
+            return
+        try:
+            slots = iter(slot_of(layout, indices, st.site.loops, ranges_at(self.kernel, st.site.path)))
+        except LayoutError as e:
+            raise ModelError(e.code, e.message) from e
+        by_kind = {x.kind: x.var for x in st.site.loops}
+        combining = next((x.var for x in st.site.loops if x.kind.is_combine), None)
+        good = where
+        for dim, subscript in zip(layout.dims, indices, strict=True):
+            spelled = st.frame.constant(0)
+            for position, digit in enumerate(dim):
+                name = None if digit.axis is None else combining or by_kind.get(digit.axis)
+                v = st.frame.affine(next(slots)) if digit.axis is None else self.value(st, name or 0)
+                good = good.intersect(v.ge_set(st.frame.constant(0))) if position else good
+                good = good.intersect(v.lt_set(st.frame.constant(digit.extent))) if position else good
+                spelled = spelled.add(v.mul(st.frame.constant(digit.stride)))
+            good = good.intersect(spelled.eq_set(st.frame.affine(subscript)))
+        if not where.is_subset(good):
+            raise ModelError("E-OWNER", f"owner and slot of {layout.buffer} do not spell the subscript")
+        self._held.add(key)
 
     def write(self, st: Statement, *, physical: bool = False) -> IslObject:
         """Instances to the cell the statement stores or reduces into."""
@@ -330,8 +287,7 @@ class Model:
 
     def read(self, st: Statement, r: Read, *, physical: bool = False) -> IslObject:
         """Instances to the cell a read slot loads."""
-        out = self.cells(st, r.load.buffer, r.load.indices, physical=physical)
-        return out.intersect_domain(r.instances)
+        return self.cells(st, r.load.buffer, r.load.indices, physical=physical, where=r.instances)
 
     @cached_property
     def by_name(self) -> dict[str, Statement]:

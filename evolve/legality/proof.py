@@ -11,7 +11,8 @@ from evolve.dsl.diagnostic import Diagnostic
 from evolve.ir.poly import IslObject, context
 from evolve.legality.analysis import Analysis
 from evolve.legality.flow import Flow
-from evolve.legality.model import Model, ModelError, Statement
+from evolve.legality.instances import ModelError, Statement
+from evolve.legality.model import Model
 from evolve.legality.verdict import Limits
 from evolve.legality.witness import describe
 

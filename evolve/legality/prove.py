@@ -17,8 +17,9 @@ from evolve.legality.bounds import check_bounds
 from evolve.legality.coverage import check_coverage
 from evolve.legality.equality import check_equality
 from evolve.legality.flow import Flow
+from evolve.legality.instances import ModelError
 from evolve.legality.limits import alignments, check_limits, grid_facts
-from evolve.legality.model import Model, ModelError
+from evolve.legality.model import Model
 from evolve.legality.proof import Finding, Original, Proof, unknown
 from evolve.legality.races import check_races, check_vector, source_race
 from evolve.legality.repairs import repaired

@@ -9,7 +9,8 @@ from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Barrier, Block, For, Reduce
 from evolve.ir.types import LoopKind
 from evolve.ir.visit import Site, loads, variables, walk
-from evolve.legality.model import Model, constant_at
+from evolve.legality.instances import constant_at
+from evolve.legality.model import Model
 from evolve.legality.proof import Finding, Proof, refuted
 
 WARP = 32

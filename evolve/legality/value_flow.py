@@ -14,7 +14,7 @@ from evolve.ir.poly import IslObject, NonAffineError, limited
 from evolve.ir.types import Space
 from evolve.legality.equality import MismatchError, pair_slots
 from evolve.legality.flow import FlowError, Value, extent_box, injective_per_reader
-from evolve.legality.model import Read, Statement
+from evolve.legality.instances import Read, Statement
 from evolve.legality.proof import Finding, Proof, refuted, unknown
 from evolve.legality.witness import describe, sample_pair
 

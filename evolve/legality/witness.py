@@ -8,7 +8,8 @@ import islpy as isl
 
 from evolve.ir.poly import IslLimitError, IslObject, limited
 from evolve.ir.printer import print_stmt
-from evolve.legality.model import Model, Read, Statement
+from evolve.legality.instances import Read, Statement
+from evolve.legality.model import Model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

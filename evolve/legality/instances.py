@@ -1,0 +1,95 @@
+"""Statements with their instances: the parts of a `Model`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evolve.ir.affine import Ranges, bounds, linear
+from evolve.ir.expr import Expr, Load
+from evolve.ir.poly import Frame, IslObject
+from evolve.ir.stmt import Buffer, For, Leaf, Reduce, Store
+from evolve.ir.visit import Site
+
+Moment = tuple[int | str, ...]
+"""A time: integers are positions in the text, strings are loop variables."""
+
+
+class ModelError(Exception):
+    """The kernel has no meaning in this model; `refuted` if it is wrong rather than beyond analysis."""
+
+    def __init__(self, code: str, message: str, *, refuted: bool = True) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.refuted = refuted
+
+
+def constant_at(e: Expr, ranges: Ranges) -> int | None:
+    """The value of an INDEX expression when `ranges` settle it."""
+    low, high = bounds(linear(e, ranges), ranges)
+    return low if low is not None and low == high else None
+
+
+@dataclass(frozen=True)
+class Read:
+    """A load in the value of a statement: `slot` counts loads in evaluation order.
+
+    `instances`: those that evaluate it. `opaque`: its subscripts are not affine.
+    `twin`: the first slot that loads the same at the same instances, often the slot itself.
+    """
+
+    slot: int
+    load: Load
+    instances: IslObject
+    opaque: bool
+    twin: int
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A leaf with its instances: loop variables, then the thread axes it is replicated over."""
+
+    name: str
+    leaf: Leaf
+    site: Site
+    frame: Frame
+    instances: IslObject
+    blocks: tuple[Expr | str | int, ...]
+    threads: tuple[str | int, ...]
+    time: Moment
+    reads: tuple[Read, ...]
+
+    @property
+    def is_copy(self) -> bool:
+        """A staging copy: no origin, one load, nothing else."""
+        return isinstance(self.leaf, Store) and self.leaf.origin is None and isinstance(self.leaf.value, Load)
+
+    @property
+    def is_combine(self) -> bool:
+        """Folds a partial into an accumulator."""
+        return isinstance(self.leaf, Reduce) and self.leaf.origin is None
+
+    @property
+    def combine_loop(self) -> For | None:
+        for p in self.site.loops:
+            if p.kind.is_combine:
+                return p
+        return None
+
+
+@dataclass(frozen=True)
+class BarrierPoint:
+    """A barrier's instances and time; also the one inside a block-wide combine."""
+
+    frame: Frame
+    instances: IslObject
+    time: Moment
+    site: Site
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A local buffer and where its Alloc stands."""
+
+    buffer: Buffer
+    site: Site
