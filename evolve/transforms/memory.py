@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import prod
 
@@ -17,7 +17,7 @@ from evolve.ir.visit import fresh, map_block_exprs, map_expr, rewrite, variables
 from evolve.transforms.call import Call, Result, loop_of, transform
 from evolve.transforms.edit import declared_in, guard, less, reads_memory, replace_loop, touched
 from evolve.transforms.names import claim, taken_names
-from evolve.transforms.window import Reach, Window, window_of
+from evolve.transforms.window import Reach, Window, check_inside, window_of
 
 MAX_SHARED_BYTES = 227 * 1024
 """Largest shared memory of a block on any device so far (compute capability 9.0, CUDA programming guide)."""
@@ -150,7 +150,8 @@ def _redirected(e: Expr, buffer: str, copy: Buffer, window: Window) -> Expr:
 def accumulate_in_register(call: Call) -> Result:
     """See dsl_spec/accumulate_in_register.yaml."""
     kernel, buffer = call.kernel, call.buffer("buffer")
-    loop = loop_of(call.site("loop"))
+    site = call.site("loop")
+    loop = loop_of(site)
     if loop.kind not in (LoopKind.SERIAL, LoopKind.UNROLL):
         raise RefusedError("E-LOOP-KIND", f"{loop.var} is {loop.kind.value}, not a sequential loop")
     if buffer.space is Space.REGISTER:
@@ -170,24 +171,46 @@ def accumulate_in_register(call: Call) -> Result:
         )
     (update,) = updates
     assert isinstance(update, Reduce)
-    inner = {s.stmt.var for s in walk(loop.body) if isinstance(s.stmt, For)} | {loop.var}
-    if any(variables(i) & inner for i in update.indices):
+    inner = frozenset((loop.var, *(s.stmt.var for s in walk(loop.body) if isinstance(s.stmt, For))))
+    if any(loop.var in variables(i) for i in update.indices):
         raise RefusedError(
             "E-ACCUMULATE",
-            f"`{print_stmt(update)}` reaches several cells inside {loop.var}",
-            repair="accumulate at a loop inside which the cell stays the same",
+            f"`{print_stmt(update)}` reaches another cell in each iteration of {loop.var}",
+            repair="accumulate at a loop inside which the cells stay the same",
         )
+    reach = Reach(update.indices, (*site.path, loop, *touching[0][0].path))
+    window = window_of(kernel, buffer.name, (reach,), inner) if update.indices else Window((), ())
+    check_inside(kernel, buffer, window, site.path)
+    moving = [d for d, n in enumerate(window.extents) if n > 1]
+    taken = taken_names(kernel)
     targets = call.statement.targets
-    name = claim(kernel, targets[0]) if targets else fresh(f"{buffer.name}_r", taken_names(kernel))
-    register = Buffer(name, buffer.dtype, (), Space.REGISTER)
-    start = Store(name, (), Const(update.monoid.identity(buffer.dtype), buffer.dtype))
+    name = claim(kernel, targets[0]) if targets else fresh(f"{buffer.name}_r", taken)
+    taken.add(name)
+    register = Buffer(name, buffer.dtype, tuple(index(window.extents[d]) for d in moving), Space.REGISTER)
+    local = tuple(sub(update.indices[d], window.origins[d]) for d in moving)
+
+    def cells(suffix: str, make: Callable[[tuple[Expr, ...]], Stmt]) -> Stmt:
+        names = {d: fresh(f"{name}.{suffix}.{d}", taken) for d in moving}
+        out = make(tuple(var(names[d]) for d in moving))
+        for d in reversed(moving):
+            extent = index(window.extents[d])
+            out = For(names[d], extent, LoopKind.SERIAL, Block((out,)), call.note)
+        return out
+
+    def finish(at: tuple[Expr, ...]) -> Stmt:
+        where = list(window.origins)
+        for d, x in zip(moving, at, strict=True):
+            where[d] = add(window.origins[d], x)
+        return Reduce(buffer.name, tuple(where), update.monoid, Load(name, at, buffer.dtype))
 
     def into_register(s: Stmt) -> Stmt | None:
-        return replace(s, buffer=name, indices=()) if s is update else None
+        return replace(s, buffer=name, indices=local) if s is update else None
 
+    identity = Const(update.monoid.identity(buffer.dtype), buffer.dtype)
+    start = cells("init", lambda at: Store(name, at, identity))
     kept = replace(loop, body=rewrite(loop.body, into_register))
-    finish = Reduce(buffer.name, update.indices, update.monoid, Load(name, (), buffer.dtype))
-    return replace_loop(kernel, loop.var, lambda _: (Alloc(register), start, kept, finish)), call.names
+    result = (Alloc(register), start, kept, cells("all", finish))
+    return replace_loop(kernel, loop.var, lambda _: result), call.names
 
 
 @transform("set_layout")

@@ -19,20 +19,18 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from evolve.dsl.diagnostic import RefusedError
-from evolve.ir.affine import simplify
 from evolve.ir.effects import effects
-from evolve.ir.expr import TRUE, Const, Expr, Load, add, conjunction, index, sub, var
+from evolve.ir.expr import Const, Expr, Load, add, index, sub, var
 from evolve.ir.kernel import Kernel
-from evolve.ir.printer import print_expr, print_stmt
-from evolve.ir.scope import ranges_at
+from evolve.ir.printer import print_stmt
 from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Reduce, Stmt, Store
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import Site, fresh, leaves, local_buffers, rewrite, variables, walk
 from evolve.transforms.call import Call, Result, transform
-from evolve.transforms.edit import constant_extent, declared_in, less, loop_at, replace_loop
+from evolve.transforms.edit import constant_extent, declared_in, loop_at, replace_loop
 from evolve.transforms.mapping import FREE, check_axis, check_shared_scope, check_threads, with_kind
 from evolve.transforms.names import taken_names
-from evolve.transforms.window import Reach, Window, window_of
+from evolve.transforms.window import Reach, Window, check_inside, window_of
 
 WARP = 32
 
@@ -197,7 +195,7 @@ def _one(kernel: Kernel, name: str, threads: int, shared: _Shared, form: _Form, 
     window = window_of(kernel, target.name, (shared.reach,), inner) if update.indices else Window((), ())
     moving = [d for d, n in enumerate(window.extents) if n > 1]
     outside = loop_at(kernel, nest.var)[1].path
-    _check_inside(kernel, target, window, outside)
+    check_inside(kernel, target, window, outside)
 
     taken = taken_names(kernel)
     part = Buffer(
@@ -242,19 +240,3 @@ def _one(kernel: Kernel, name: str, threads: int, shared: _Shared, form: _Form, 
     return replace_loop(
         kernel, nest.var, lambda s: (*before, replace(s, body=rewrite(s.body, to_part)), after)
     )
-
-
-def _check_inside(kernel: Kernel, target: Buffer, window: Window, path: tuple[For | If, ...]) -> None:
-    """All cells of the window exist: the combine loop writes each, also those without contributions."""
-    ranges = ranges_at(kernel, path)
-    terms = []
-    for origin, size, extent in zip(window.origins, window.extents, target.extents, strict=True):
-        if size > 1:
-            terms += [less(index(-1), origin), less(add(origin, size - 1), extent)]
-    cond = conjunction(tuple(simplify(t, ranges) for t in terms))
-    if cond != TRUE:
-        raise RefusedError(
-            "E-WINDOW",
-            f"the reduced cells of {target.name} may reach over its edge ({print_expr(cond)} is not known)",
-            repair="specialize the size to a multiple of the tile",
-        )

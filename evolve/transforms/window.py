@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evolve.dsl.diagnostic import RefusedError
-from evolve.ir.affine import Linear, Ranges, bounds, expression, linear
-from evolve.ir.expr import Expr
+from evolve.ir.affine import Linear, Ranges, bounds, expression, linear, simplify
+from evolve.ir.expr import TRUE, Expr, add, conjunction, index
 from evolve.ir.kernel import Kernel
 from evolve.ir.printer import print_expr
 from evolve.ir.scope import ranges_at
-from evolve.ir.stmt import For, If
+from evolve.ir.stmt import Buffer, For, If
 from evolve.ir.visit import variables
+from evolve.transforms.edit import less
 
 
 @dataclass(frozen=True)
@@ -75,3 +76,22 @@ def _split(
     still = tuple(t for t in form.terms if not variables(t[0]) & inner)
     moving = tuple(t for t in form.terms if variables(t[0]) & inner)
     return Linear(still, 0), bounds(Linear(moving, form.constant), ranges)
+
+
+def check_inside(kernel: Kernel, target: Buffer, window: Window, path: tuple[For | If, ...]) -> None:
+    """Raises RefusedError E-WINDOW unless all cells of the window exist.
+
+    What combines partials writes each of them, also those without contributions.
+    """
+    ranges = ranges_at(kernel, path)
+    terms = []
+    for origin, size, extent in zip(window.origins, window.extents, target.extents, strict=True):
+        if size > 1:
+            terms += [less(index(-1), origin), less(add(origin, size - 1), extent)]
+    cond = conjunction(tuple(simplify(t, ranges) for t in terms))
+    if cond != TRUE:
+        raise RefusedError(
+            "E-WINDOW",
+            f"the reduced cells of {target.name} may reach over its edge ({print_expr(cond)} is not known)",
+            repair="specialize the size to a multiple of the tile",
+        )

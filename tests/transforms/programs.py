@@ -96,11 +96,31 @@ unroll(r.o, 8)
 bind([r.i, r.i.init], thread.y)
 bind([c.i.0, c.i.1, r.i.init.0, r.i.all.0, c.i.2], thread.x)
 """
+PROGRAMS["column_total4"] = """
+specialize(cols % 128 == 0 and rows % 128 == 0)
+split(c, 128)
+bind(c.o, grid.x)
+distribute(c.i)
+split(r, 128)
+split(r.i, 16)
+split(c.i.1, 4)
+reorder([r.i.i, c.i.1.o, r.o, r.i.o, c.i.1.i])
+split_reduction(r.i.i, scope=shared)
+accumulate_in_register(r.o, acc_part)
+unroll([r.i.o, acc_part_r.init.1, acc_part_r.all.1])
+split([c.i.0, r.i.i.init.0, r.i.i.all.0, c.i.2], 4)
+bind([r.i.i, r.i.i.init], thread.y)
+bind([c.i.0.o, c.i.1.o, r.i.i.init.0.o, r.i.i.all.0.o, c.i.2.o], thread.x)
+reorder([r.i.i.all.0.o, r.i.i.all, r.i.i.all.0.i])
+vectorize([c.i.1.i, r.i.i.init.0.i, r.i.i.all.0.i, c.i.2.i], 4)
+unroll(c.i.0.i)
+"""
 PROGRAMS["layernorm"] = PROGRAMS["softmax"]
 
 KERNEL_OF = {
     "layernorm": "layernorm",
     "column_total": "column_total",
+    "column_total4": "column_total",
     "softmax": "softmax",
     "softmax_warp": "softmax",
     "transpose": "transpose",
