@@ -11,25 +11,30 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 
 from evolve.devices.traffic import SiteTraffic, Traffic
-from evolve.devices.trips import Counts, Key, has_lines, key_of, traced_bytes
+from evolve.devices.trips import Counts, Key, has_lines, key_of, traced_bytes, unavoidable
 from evolve.toolchain.sass import Sass
 
 
 @dataclass
 class _Static:
+    """`sure`: bytes of accesses that no guard switches off."""
+
     requests: float = 0.0
     bytes: float = 0.0
+    sure: float = 0.0
 
 
 def as_compiled(traffic: Traffic, sass: Sass, counts: Counts) -> Traffic:
     """`traffic` with each line's requests as often and as wide as the machine code has them.
 
     Lines that only one side knows are pooled by memory space and direction. A wide access that was split
-    keeps its sectors a request: each part touches all of them. More accesses than traced (guards, code that
-    does not run) are scaled down to the traced bytes.
+    keeps its sectors a request: each part touches all of them. More accesses than traced are scaled down to
+    the traced bytes where guards may be the reason; those that every iteration of a loop makes do happen, and
+    only their line is in doubt.
     """
     lined = has_lines(sass, traffic)
     static: dict[Key, _Static] = defaultdict(_Static)
+    always = {i: unavoidable(sass, i) for i in range(len(sass.loops))}
     for number, block in enumerate(sass.blocks):
         if block.cold or counts.blocks[number] <= 0:
             continue
@@ -37,7 +42,10 @@ def as_compiled(traffic: Traffic, sass: Sass, counts: Counts) -> Traffic:
             key = key_of(instruction, lined=lined)
             if key is not None:
                 static[key].requests += counts.blocks[number]
-                static[key].bytes += counts.blocks[number] * instruction.width / 8
+                moved = counts.blocks[number] * instruction.width / 8
+                static[key].bytes += moved
+                if block.loop is not None and number in always[block.loop] and not instruction.predicate:
+                    static[key].sure += moved
     traced = traced_bytes(traffic, lined=lined)
     known = {k for k in static if traced.get(k, 0.0) > 0}
     pooled: dict[tuple[str, bool], _Static] = defaultdict(_Static)
@@ -45,6 +53,7 @@ def as_compiled(traffic: Traffic, sass: Sass, counts: Counts) -> Traffic:
         if key not in known:
             pooled[key[:2]].requests += s.requests
             pooled[key[:2]].bytes += s.bytes
+            pooled[key[:2]].sure += s.sure
     loose: dict[tuple[str, bool], float] = defaultdict(float)
     for key, moved in traced.items():
         if key not in known:
@@ -66,6 +75,6 @@ def _joined(site: SiteTraffic, static: _Static, traced: float) -> SiteTraffic:
     if site.requests <= 0 or traced <= 0 or static.bytes <= 0:
         return site
     width = static.bytes / static.requests
-    moved = min(1.0, static.bytes / traced)
+    moved = max(min(static.bytes, traced), static.sure) / traced
     requests = site.requests * site.width * moved / width
     return site.scaled(requests, max(1, round(width)))

@@ -23,7 +23,8 @@ from evolve.devices.cache import Levels, levels
 from evolve.devices.chain import SHARED_CLOCKS, Access, AccessModel, chain
 from evolve.devices.compiled import as_compiled
 from evolve.devices.traffic import SiteTraffic, Traffic
-from evolve.devices.trips import Counts, trip_counts
+from evolve.devices.trips import trip_counts
+from evolve.devices.work import Work, conserved, executed
 from evolve.sol.ceilings import dram_ceiling, fp32_rate, launch_floor
 from evolve.sol.gap import Breakdown
 from evolve.target.limits import Occupancy, occupancy
@@ -93,11 +94,13 @@ def estimate(
     block: Dim3,
     shared_bytes: int = 0,
     footprint: tuple[float, float] | None = None,
+    work: float | None = None,
 ) -> Estimate:
     """The time of one launch.
 
     `traffic` is a block's on average; `shared_bytes` the dynamic shared memory; `footprint` the distinct
-    bytes that the launch reads and writes in all, which a few sampled blocks cannot tell.
+    bytes that the launch reads and writes in all, which a few sampled blocks cannot tell; `work` the fp32
+    results that it must compute in all (see `devices.work`).
     Raises EvolveError `no-occupancy-model` for a profile without one, ValueError when no block fits an SM.
     """
     threads = block[0] * block[1] * block[2]
@@ -108,8 +111,9 @@ def estimate(
         raise ValueError(f"a block of {sass.kernel} does not fit an SM of {profile.name}")
     resident = min(held.blocks_per_sm, ceil(blocks / profile.sms))
     volumes = levels(profile, traffic, sass, blocks, resident, shared, footprint)
-    counts = trip_counts(sass, traffic)
-    mix = _executed(sass, counts)
+    checked = conserved(sass, trip_counts(sass, traffic), (work or 0.0) / (blocks * threads))
+    counts = checked.counts
+    mix = executed(sass, counts)
     code = as_compiled(traffic, sass, counts)
 
     even = blocks / profile.sms
@@ -142,7 +146,7 @@ def estimate(
         binding=max(shares, key=lambda name: shares[name]),
         terms=terms,
         shares=shares,
-        facts=_facts(held, volumes, code, mix, sass, resources)
+        facts=_facts(held, volumes, code, mix, sass, resources, checked)
         | {
             "waves": waves,
             "global_bytes": traffic.total("global").bytes * blocks,
@@ -157,15 +161,6 @@ def estimate(
 def _dram_s(profile: Profile, volumes: Levels) -> float:
     moved = volumes.dram_read + volumes.dram_written
     return moved / dram_ceiling(profile, volumes.dram_read, volumes.dram_written) if moved else 0.0
-
-
-def _executed(sass: Sass, counts: Counts) -> Mix:
-    """Instructions that a warp executes."""
-    total = Mix()
-    for block, times in zip(sass.blocks, counts.blocks, strict=True):
-        if not block.cold and times > 0:
-            total = total + Mix.of(iter(sass.instructions[block.first : block.last + 1])) * times
-    return total
 
 
 def _sm_clocks(profile: Profile, mix: Mix, traffic: Traffic) -> dict[str, float]:
@@ -273,6 +268,7 @@ def _facts(
     mix: Mix,
     sass: Sass,
     resources: KernelResources,
+    work: Work,
 ) -> dict[str, float]:
     loads, shared = traffic.total("global"), traffic.total("shared")
     local = mix.count("ldl") + mix.count("stl")
@@ -285,6 +281,8 @@ def _facts(
         "dram_written": volumes.dram_written,
         "l2_bytes": volumes.l2_bytes,
         "instructions": mix.total,
+        "arithmetic_share": work.share,
+        "trips_scaled": work.scaled,
         "coalescing": min(1.0, loads.ideal_sectors / loads.sectors) if loads.sectors else 1.0,
         "conflict_free": min(1.0, shared.conflict_free / shared.wavefronts) if shared.wavefronts else 1.0,
         "spills": float(sass.spills),

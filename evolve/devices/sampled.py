@@ -43,11 +43,13 @@ def estimate_at(
     resources: Mapping[str, KernelResources],
     sass: Mapping[str, Sass],
     footprint: tuple[float, float] | None = None,
+    work: float | None = None,
 ) -> tuple[Estimate, ...]:
     """Estimates of the launches at `sizes`, one each; they follow each other, so their times add up.
 
     `resources` and `sass` by kernel name; compile with `toolchain.lines.LINE_INFO` so that accesses are
-    joined line by line. `footprint`: bytes read and written by a single launch as a whole (bounds know them).
+    joined line by line. `footprint`: bytes read and written by a single launch as a whole, `work`: the fp32
+    results that it must compute (bounds know both).
     Raises as `trace` and `estimate` do.
     """
     variant, launches = launches_at(sizes)
@@ -75,6 +77,7 @@ def estimate_at(
                 launch.block,
                 launch.shared_bytes,
                 footprint if len(launches) == 1 else None,
+                work if len(launches) == 1 else None,
             )
         )
     return tuple(out)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 SECTOR = 32
 LINE = 128
+WORD = 4
 
 
 @dataclass(frozen=True)
@@ -51,18 +52,23 @@ class SiteTraffic:
         return min(self.sectors, 2.0 * max(0.0, self.sectors - self.ideal_sectors))
 
     def scaled(self, requests: float, width: int) -> SiteTraffic:
-        """The same pattern with that many requests of that width."""
+        """The same pattern with that many requests of that width.
+
+        Lanes that read one word share it in the banks, but each gets its own copy over a path of 128 bytes a
+        clock: a request takes at least a pass for each word of its lanes.
+        """
         if self.requests <= 0:
             return self
         by = requests / self.requests
+        passes = requests * max(1.0, width / WORD) if self.space == "shared" else 0.0
         return replace(
             self,
             width=width,
             requests=requests,
             lanes=self.lanes * by,
             sectors=self.sectors * by,
-            wavefronts=self.wavefronts * by,
-            conflict_free=self.conflict_free * by,
+            wavefronts=max(self.wavefronts * by, passes),
+            conflict_free=max(self.conflict_free * by, passes),
             lines_seen=None if self.space == "shared" else self.lines * by,
         )
 

@@ -77,6 +77,7 @@ class EstimatedScorer:
                     cubin.kernels,
                     sass,
                     footprint=(b.bytes_read, b.bytes_written),
+                    work=b.least_fp32,
                 )
             except EvolveError as e:
                 # Every shape passed: what stops the trace at the timed size is a limit of the host's.

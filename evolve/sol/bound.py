@@ -26,6 +26,7 @@ class Bound:
     operations    lane instructions by pipe in the attainable bound
     l2_resident   everything the kernel touches fits L2 at once: a warm run may beat the dram term
     terms, hard_terms   seconds by name
+    least_fp32    fp32 lane instructions that no program of the plain pipe gets below, whole launch
     exact         false: some traffic could only be estimated; it is then left out of the hard bound
     """
 
@@ -41,6 +42,7 @@ class Bound:
     hard_terms: Mapping[str, float] = field(hash=False)
     contract: Contract
     exact: bool
+    least_fp32: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON data."""
@@ -102,6 +104,7 @@ def bound_of(features: Features, profile: Profile, contract: Contract = "reassoc
         hard_terms={name: t for name, t in hard.items() if t},
         contract=contract,
         exact=features.exact,
+        least_fp32=floor["fp32"] - tensor_macs,
     )
 
 
