@@ -2,7 +2,8 @@
 
 `verdict`    Verdict, Limits (light); `prove.prove(source, target, limits)` loads islpy
 `barriers`   places barriers; the prover then checks them
-`instances`  statements with their instances; `model` who executes which statement instance when, on which cells
+`instances`  statements with their instances
+`model`      who executes which statement instance when, on which cells
 `analysis`   a model and its conflicts, shared by placing and proving
 `conflicts`  accesses that meet in a cell, and which of them barriers order
 `flow`       who wrote the value that is read
