@@ -46,6 +46,7 @@ WEIGHTS = {
 MODES = ("legal", "forgiven", "mutated", "mutated-late", "good-damaged", "good-damaged-late", "good-more")
 MOST_LOOPS = 24
 FIXED: dict[str, tuple[int, ...]] = {
+    "accumulate": (32, 64, 40),
     "column_sum": (32, 64, 36),
     "gelu": (64, 128, 100),
     "layernorm": (32, 64, 96),
@@ -55,6 +56,7 @@ FIXED: dict[str, tuple[int, ...]] = {
     "running_sum": (16, 32, 17),
     "saxpy": (64, 128, 100),
     "softmax": (32, 64, 48),
+    "spread": (32, 64, 48),
     "stencil": (10, 18, 14),
     "sweep": (5, 9, 8),
     "transpose": (16, 32, 24),

@@ -110,6 +110,19 @@ TEMPLATES: dict[str, list[str]] = {
         "specialize(cols == 17)\nbind(r, grid.x)\nbind(c_2, thread.x)\n",
         "split(r, 4)\nbind(r.o, grid.x)\nbind(r.i, thread.x)\nsplit(c, 4)\n",
     ],
+    "accumulate": [
+        "specialize(cols == 64)\nbind(r, grid.x)\nblock_reduce(c)\n",
+        "specialize(cols == 64)\nsplit(r, 4)\nbind(r.o, grid.x)\nbind(r.i, thread.y)\nsplit(c, 32)\n"
+        "warp_reduce(c.i)\n",
+        "split(r, 16)\nbind(r.o, grid.x)\nbind(r.i, thread.x)\naccumulate_in_register(c, out)\n",
+    ],
+    "spread": [
+        "specialize(cols == 64)\nbind(r, grid.x)\nxs = stage(x, at=r, scope=shared)\n"
+        "split([xs.1, c, c_2], 2)\nblock_reduce(c.o)\nbind([xs.1.o, c_2.o], thread.x)\nvectorize([xs.1.i, c_2.i], 2)\n",
+        "specialize(cols == 64)\nbind(r, grid.x)\nblock_reduce(c)\nbind(c_2, thread.x)\n",
+        "specialize(cols == 64)\nsplit(r, 2)\nbind(r.o, grid.x)\nsplit([c, c_2], 32)\nwarp_reduce(c.i)\n"
+        "bind(c_2.i, thread.x)\n",
+    ],
     "recurrence": ["split(r, 8)\nbind(r.o, grid.x)\nbind(r.i, thread.x)\nsplit(c, 4)\n"],
     "sweep": [
         "specialize(cols == 9)\nbind(g, grid.x)\nbind(j, thread.x)\n",
