@@ -7,8 +7,10 @@ from dataclasses import asdict, replace
 from functools import cached_property
 from typing import Any, Protocol, cast
 
+from evolve.codegen.errors import CodegenError
+from evolve.codegen.launcher import render_launcher
 from evolve.codegen.module import render
-from evolve.codegen.rendered import concretise
+from evolve.codegen.rendered import Rendered, concretise
 from evolve.compiler.compile import Source, compile_program
 from evolve.dsl.diagnostic import Diagnostic
 from evolve.dsl.parser import parse
@@ -16,7 +18,7 @@ from evolve.dsl.program import Program, print_program
 from evolve.features.extract import extract
 from evolve.frontend.lift import Lifted, lift
 from evolve.ir.kernel import Kernel, Module, Original
-from evolve.ir.printer import content_hash, print_expr, print_kernel
+from evolve.ir.printer import print_expr, print_kernel
 from evolve.ir.stmt import For
 from evolve.ir.visit import local_buffers, walk
 from evolve.legality.verdict import Limits
@@ -117,16 +119,20 @@ class KernelProblem:
         diagnostics = tuple(asdict(d) for d in done.verdict.diagnostics)
         if done.module is None:
             return Compiled(verdict, diagnostics)
-        unused = self._unused(done.module)
+        try:
+            rendered = render(done.module)
+        except CodegenError as e:
+            refused = Diagnostic("E-RENDER", e.message, repair=e.hint)
+            return Compiled("REFUTED", (asdict(refused),))
+        unused = self._unused(rendered)
         if unused is not None:
             return Compiled("REFUTED", (asdict(unused),))
-        return Compiled(verdict, diagnostics, content_hash(done.module), done.module)
+        return Compiled(verdict, diagnostics, rendered.fingerprint, done.module)
 
-    def _unused(self, module: Module) -> Diagnostic | None:
+    def _unused(self, rendered: Rendered) -> Diagnostic | None:
         """Why a program is no use here: at no timed size does one of its variants run."""
-        if not module.variants:
+        if not rendered.variants:
             return None
-        rendered = render(module)
         timed = self.task.workload.timed
         if any(concretise(rendered, s)[0] >= 0 for s in timed):
             return None
@@ -140,11 +146,22 @@ class KernelProblem:
 
     def score(self, compiled: Compiled) -> Score:
         """Builds, executes, checks and times."""
-        return _as_score(self.scorer.score(compiled.payload))
+        return self._as_score(self.scorer.score(compiled.payload), compiled.payload)
 
     def baseline(self) -> Score:
         """The kernel as given."""
-        return _as_score(self.scorer.baseline())
+        return self._as_score(self.scorer.baseline(), self.task.original)
+
+    def _as_score(self, o: Outcome, module: Module) -> Score:
+        return Score(
+            status=o.status,
+            time_us=None if o.time_s is None else o.time_s * 1e6,
+            fitness=o.fitness,
+            source=self._source(module),
+            gap=o.gap,
+            detail=o.detail,
+            message=o.message,
+        )
 
     def compare(self, first: Compiled, second: Compiled) -> Comparison:
         """Interleaved, on a GPU only."""
@@ -156,8 +173,12 @@ class KernelProblem:
         return Comparison(a * 1e6, b * 1e6, better, detail)
 
     def render(self, compiled: Compiled) -> str:
-        """The CUDA text of a proved module."""
-        return render(compiled.payload).text
+        """The CUDA text of a proved module, with the host function that picks a variant and launches it."""
+        return self._source(compiled.payload)
+
+    def _source(self, module: Module) -> str:
+        rendered = render(module)
+        return f"{rendered.text}\n{render_launcher(rendered, rendered.original.params)}"
 
     def inspect(self) -> Mapping[str, Any]:
         """What the tool sees: JSON data."""
@@ -233,15 +254,3 @@ def _workload(lifted: Lifted, request: ProblemRequest) -> Workload:
 def _launched(original: Original, workload: Workload) -> Original:
     launch = workload.launch
     return replace(original, grid=launch.grid, block=launch.block, shared_bytes=launch.shared_bytes)
-
-
-def _as_score(o: Outcome) -> Score:
-    return Score(
-        status=o.status,
-        time_us=None if o.time_s is None else o.time_s * 1e6,
-        fitness=o.fitness,
-        source=o.source,
-        gap=o.gap,
-        detail=o.detail,
-        message=o.message,
-    )
