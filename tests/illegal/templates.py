@@ -118,7 +118,8 @@ TEMPLATES: dict[str, list[str]] = {
     ],
     "spread": [
         "specialize(cols == 64)\nbind(r, grid.x)\nxs = stage(x, at=r, scope=shared)\n"
-        "split([xs.1, c, c_2], 2)\nblock_reduce(c.o)\nbind([xs.1.o, c_2.o], thread.x)\nvectorize([xs.1.i, c_2.i], 2)\n",
+        "split([xs.1, c, c_2], 2)\nblock_reduce(c.o)\nbind([xs.1.o, c_2.o], thread.x)\n"
+        "vectorize([xs.1.i, c_2.i], 2)\n",
         "specialize(cols == 64)\nbind(r, grid.x)\nblock_reduce(c)\nbind(c_2, thread.x)\n",
         "specialize(cols == 64)\nsplit(r, 2)\nbind(r.o, grid.x)\nsplit([c, c_2], 32)\nwarp_reduce(c.i)\n"
         "bind(c_2.i, thread.x)\n",
