@@ -197,6 +197,7 @@ def expression(a: Linear) -> Expr:
 
 def bounds(a: Linear, ranges: Ranges) -> Range:
     """Inclusive bounds of a linear form by interval arithmetic, symbolic extents eliminated first."""
+    a = _in_units(a, ranges)
     low, high = _interval(a, ranges)
     if ranges.extents and (low is None or high is None):
         if high is None:
@@ -204,6 +205,37 @@ def bounds(a: Linear, ranges: Ranges) -> Range:
         if low is None:
             low = _interval(_at_extreme(a, ranges, largest=False), ranges)[0]
     return low, high
+
+
+def _in_units(a: Linear, ranges: Ranges) -> Linear:
+    """Exact quotients of a size, and the size itself, as multiples of its quotient by all its known divisors.
+
+    With n mod 16384 == 0, n // 1024 is 16 * (n // 16384): so differences of quotients cancel.
+    """
+    quotients = [(_quotient(atom, ranges), atom, c) for atom, c in a.terms]
+    sizes = [q[0] for q, _, _ in quotients if q is not None]
+    out = Linear((), a.constant)
+    for q, atom, c in quotients:
+        if q is not None and sizes.count(q[0]) > 1:
+            unit = ranges.divisors[q[0]]
+            out = out + Linear(((floordiv(Var(q[0]), unit), c * (unit // q[1])),), 0)
+        else:
+            out = out + Linear(((atom, c),), 0)
+    return out
+
+
+def _quotient(atom: Expr, ranges: Ranges) -> tuple[str, int] | None:
+    """(size, divisor) when the atom is a size or its exact quotient by a constant."""
+    size, d = atom, 1
+    if isinstance(atom, Binary) and atom.op is BinaryOp.FLOORDIV and isinstance(atom.rhs, Const):
+        size, d = atom.lhs, int(atom.rhs.value)
+    if not isinstance(atom, Var) or d <= 0:
+        return None
+    return (
+        (atom.name, d)
+        if ranges.divisors.get(size.name, 1) % d == 0 and size.name in ranges.divisors
+        else None
+    )
 
 
 def _at_extreme(a: Linear, ranges: Ranges, *, largest: bool) -> Linear:
@@ -215,7 +247,7 @@ def _at_extreme(a: Linear, ranges: Ranges, *, largest: bool) -> Linear:
             out = out + Linear(((atom, c),), 0)
         elif (c > 0) == largest:
             out = out + (linear(extent, ranges) + Linear((), -1)).scale(c)
-    return _recombine(out, ranges)
+    return _in_units(_recombine(out, ranges), ranges)
 
 
 def _interval(a: Linear, ranges: Ranges) -> Range:

@@ -134,3 +134,10 @@ def test_a_ceiling_of_ceilings_of_a_size_is_one_division() -> None:
     for _ in range(40):
         extent = simplify(ceildiv(extent, 2), Ranges({"n": (1, None)}, {}))
     assert print_expr(extent) == f"(n + {2**40 - 1}) // {2**40}"
+
+
+def test_quotients_of_a_multiple_are_compared_in_its_units() -> None:
+    ranges = Ranges({"n": (1, None)}, {"n": 16384}, {"o": floordiv(var("n"), 4096)})
+    whole = compare(BinaryOp.LT, add(mul(var("o"), 4), 3), floordiv(var("n"), 1024))
+    assert print_expr(simplify(whole, ranges)) == "true"
+    assert print_expr(simplify(whole, Ranges({"n": (1, None)}, {"n": 1024}, ranges.extents))) != "true"
