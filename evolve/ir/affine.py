@@ -229,13 +229,9 @@ def _quotient(atom: Expr, ranges: Ranges) -> tuple[str, int] | None:
     size, d = atom, 1
     if isinstance(atom, Binary) and atom.op is BinaryOp.FLOORDIV and isinstance(atom.rhs, Const):
         size, d = atom.lhs, int(atom.rhs.value)
-    if not isinstance(atom, Var) or d <= 0:
+    if not isinstance(size, Var) or size.name not in ranges.divisors or d <= 0:
         return None
-    return (
-        (atom.name, d)
-        if ranges.divisors.get(size.name, 1) % d == 0 and size.name in ranges.divisors
-        else None
-    )
+    return (size.name, d) if ranges.divisors[size.name] % d == 0 else None
 
 
 def _at_extreme(a: Linear, ranges: Ranges, *, largest: bool) -> Linear:

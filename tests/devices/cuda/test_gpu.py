@@ -26,7 +26,9 @@ extern "C" __global__ void twice(const float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) y[i] = 2.0f * x[i];
 }
-extern "C" __global__ void hang(const float* x, float* y, int n) { while (*(volatile const float*)x < 1e30f) {} }
+extern "C" __global__ void hang(const float* x, float* y, int n) {
+    while (*(volatile const float*)x < 1e30f) {}
+}
 extern "C" __global__ void stray(const float* x, float* y, int n) { y[(long long)n << 32] = 1.0f; }
 extern "C" __global__ void over_end(const float* x, float* y, int n) {
     if (blockIdx.x == 0 && threadIdx.x == 0) y[n + 3] = 1.0f;
