@@ -48,6 +48,8 @@ MOST_LOOPS = 24
 FIXED: dict[str, tuple[int, ...]] = {
     "accumulate": (32, 64, 40),
     "column_sum": (32, 64, 36),
+    "difference": (16, 32, 24),
+    "envelope": (32, 64, 40),
     "gelu": (64, 128, 100),
     "layernorm": (32, 64, 96),
     "matmul": (8, 16, 12),

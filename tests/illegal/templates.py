@@ -116,6 +116,17 @@ TEMPLATES: dict[str, list[str]] = {
         "warp_reduce(c.i)\n",
         "split(r, 16)\nbind(r.o, grid.x)\nbind(r.i, thread.x)\naccumulate_in_register(c, out)\n",
     ],
+    "difference": [
+        "tile([r, c], [4, 8])\nbind(r.o, grid.y)\nbind(c.o, grid.x)\nbind(r.i, thread.y)\n"
+        "bind(c.i, thread.x)\n",
+        "tile([r, c], [8, 8])\nbind(r.o, grid.y)\nbind(c.o, grid.x)\nt = stage(x, at=c.o, scope=shared)\n"
+        "bind([t.0, r.i], thread.y)\nbind([t.1, c.i], thread.x)\n",
+    ],
+    "envelope": [
+        "specialize(cols == 64)\nbind(r, grid.x)\nblock_reduce(c)\nbind(c_2, thread.x)\n",
+        "specialize(cols == 64 and rows % 4 == 0)\nsplit(r, 4)\nbind(r.o, grid.x)\nbind(r.i, thread.y)\n"
+        "split(c, 16)\nwarp_reduce(c.i)\nbind(c_2, thread.x)\n",
+    ],
     "spread": [
         "specialize(cols == 64)\nbind(r, grid.x)\nxs = stage(x, at=r, scope=shared)\n"
         "split([xs.1, c, c_2], 2)\nblock_reduce(c.o)\nbind([xs.1.o, c_2.o], thread.x)\n"
