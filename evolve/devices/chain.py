@@ -65,11 +65,12 @@ AccessModel = Callable[[Instruction], Access]
 @dataclass(frozen=True)
 class Chain:
     """Clocks from a warp's first instruction to its last; those of them that it waits for global memory, and
-    for its own spilled registers."""
+    for its own spilled registers; and those that it waits, for anything, in loops with barriers."""
 
     clocks: float
     memory_clocks: float
     local_clocks: float
+    synced_clocks: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,8 @@ class _Walk:
     blocks: Sequence[float]
     now: float = 0.0
     unit_free: float = 0.0
-    stalled: dict[str, float] = field(default_factory=lambda: {"global": 0.0, "local": 0.0})
+    stalled: dict[str, float] = field(default_factory=lambda: {"global": 0.0, "local": 0.0, "synced": 0.0})
+    synced: bool = False
     ready: dict[str, float] = field(default_factory=dict)
     from_memory: dict[str, str] = field(default_factory=dict)
     missed: dict[int, float] = field(default_factory=dict)
@@ -107,7 +109,7 @@ def chain(sass: Sass, trips: Mapping[int, float], access: AccessModel, blocks: S
     """
     walk = _Walk(sass, [_decode(i, access) for i in sass.instructions], trips, blocks)
     _run(walk, None)
-    return Chain(walk.now, walk.stalled["global"], walk.stalled["local"])
+    return Chain(walk.now, walk.stalled["global"], walk.stalled["local"], walk.stalled["synced"])
 
 
 def _run(walk: _Walk, parent: int | None) -> None:
@@ -140,9 +142,11 @@ def _repeat(walk: _Walk, loop: int) -> None:
     if entries >= 2:  # its pace is known to be steady by now
         walked = min(walked, fewest)
     marks = [(walk.now, dict(walk.stalled))]
+    outside, walk.synced = walk.synced, walk.synced or walk.sass.loops[loop].mix["bar"] > 0
     for _ in range(walked):
         _run(walk, loop)
         marks.append((walk.now, dict(walk.stalled)))
+    walk.synced = outside
     if whole > walked:
         paced = max(1, int(walked * _PACED))
         now, stalled = marks[-1 - paced]
@@ -170,6 +174,8 @@ def _issue(walk: _Walk, step: _Step) -> None:
             arrives, space = when, walk.from_memory[name]
     if space:
         walk.stalled[space] += arrives - walk.now
+    if walk.synced:
+        walk.stalled["synced"] += at - walk.now + (BARRIER_CLOCKS if step.barrier else 0.0)
     walk.now = at + 1.0
     done = at + step.latency
     if step.access is not None:

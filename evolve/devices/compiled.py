@@ -8,6 +8,7 @@ trace. Both are joined line by line.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from evolve.devices.traffic import SiteTraffic, Traffic
@@ -23,6 +24,11 @@ class _Static:
     bytes: float = 0.0
     sure: float = 0.0
 
+    def resize(self, total: float) -> None:
+        """As many accesses of the same width as make `total` bytes."""
+        by = total / self.bytes
+        self.requests, self.bytes, self.sure = self.requests * by, total, self.sure * by
+
 
 def as_compiled(traffic: Traffic, sass: Sass, counts: Counts) -> Traffic:
     """`traffic` with each line's requests as often and as wide as the machine code has them.
@@ -30,7 +36,8 @@ def as_compiled(traffic: Traffic, sass: Sass, counts: Counts) -> Traffic:
     Lines that only one side knows are pooled by memory space and direction. A wide access that was split
     keeps its sectors a request: each part touches all of them. More accesses than traced are scaled down to
     the traced bytes where guards may be the reason; those that every iteration of a loop makes do happen, and
-    only their line is in doubt.
+    only their line is in doubt. They are taken for those of lines that lack some: the compiler gives a merged
+    load one of its lines.
     """
     lined = has_lines(sass, traffic)
     static: dict[Key, _Static] = defaultdict(_Static)
@@ -58,6 +65,7 @@ def as_compiled(traffic: Traffic, sass: Sass, counts: Counts) -> Traffic:
     for key, moved in traced.items():
         if key not in known:
             loose[key[:2]] += moved
+    _settle(static, traced, known, pooled, loose)
     sites = []
     for site in traffic.sites:
         line_key: Key = (site.space, site.write, site.line if lined else None)
@@ -68,6 +76,30 @@ def as_compiled(traffic: Traffic, sass: Sass, counts: Counts) -> Traffic:
         else:
             sites.append(site)
     return replace(traffic, sites=tuple(sites))
+
+
+def _settle(
+    static: Mapping[Key, _Static],
+    traced: Mapping[Key, float],
+    known: Iterable[Key],
+    pooled: Mapping[tuple[str, bool], _Static],
+    loose: Mapping[tuple[str, bool], float],
+) -> None:
+    """Moves accesses from lines that have more of them than were traced to lines that lack some."""
+    for where in pooled.keys() | {k[:2] for k in known}:
+        lines = [(static[k], traced[k]) for k in known if k[:2] == where]
+        if pooled[where].bytes > 0:
+            lines.append((pooled[where], loose[where]))
+        spare = sum(max(0.0, s.sure - most) for s, most in lines)
+        lacking = sum(max(0.0, most - s.bytes) for s, most in lines)
+        moved = min(spare, lacking)
+        if moved <= 0:
+            continue
+        for s, most in lines:
+            if s.sure > most:
+                s.resize(s.bytes - (s.sure - most) * moved / spare)
+            elif s.bytes < most:
+                s.resize(s.bytes + (most - s.bytes) * moved / lacking)
 
 
 def _joined(site: SiteTraffic, static: _Static, traced: float) -> SiteTraffic:

@@ -5,7 +5,9 @@ by wavefronts, the issue slots and arithmetic pipes by instructions, all on the 
 time that the warps would need if nothing were shared: the chain of one block, as often as blocks follow each
 other on an SM. All work at the same time, but not in perfect overlap. Between the largest (full overlap) and
 the sum (none) lie the norms: many warps keep busy units busy, so those are combined with the third power;
-latencies grow with load, so waiting is combined with the work by the second.
+latencies grow with load, so waiting is combined with the work by the second. Loops with barriers are the
+exception: a block's warps wait together, and the blocks of an SM, which start together and are served in
+turn, stay in step. There the SM's own units idle while a warp would wait: that time is added to theirs.
 
 Inputs are the machine code with its loops, a trace of sampled blocks and the profile. The two exponents and
 the price of a partial write were chosen on the kernels of `tests/devices/h200_times.json`, all at once; the
@@ -14,7 +16,7 @@ other figures are documented latencies and rates. Analytic models of this kind a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from math import ceil
 from typing import Any
@@ -46,6 +48,7 @@ BLOCK_CLOCKS = 200.0
 LAUNCH_S = 2e-6
 """Of a kernel that follows other work on the GPU: start, first instructions, drain."""
 
+_OUTSIDE = ("dram", "l2")
 _CROWDED = 3.0
 _WAITING = 2.0
 
@@ -131,15 +134,16 @@ def estimate(
         **per_sm,
         "latency": life * ceil(waves),
     }
-    busy = _combine(terms)
+    in_step = alone.synced_clocks / clock
+    busy = _combine(terms, in_step * ceil(waves))
     # What equal work on every SM, or an even last wave, would have saved.
     evenly = {n: t * even / busiest if n in per_sm else t for n, t in terms.items()}
     evenly |= {"l2": max(slices, port * even), "latency": life * max(1.0, waves)}
-    level = _combine(evenly)
+    level = _combine(evenly, in_step * max(1.0, waves))
     floor = launch_floor(profile)
     time = max(floor, busy + LAUNCH_S)
     added = {"idle" if even < 1 else "tail": busy - level, "launch": time - busy}
-    shares = _shares(terms, level, added)
+    shares = _shares(terms, in_step * ceil(waves), level, added)
     terms |= added
     return Estimate(
         time_s=time,
@@ -153,6 +157,7 @@ def estimate(
             "busy_sms": min(1.0, even),
             "block_clocks": alone.clocks,
             "memory_wait": alone.memory_clocks / alone.clocks if alone.clocks else 0.0,
+            "barrier_wait": alone.synced_clocks / alone.clocks if alone.clocks else 0.0,
             "spill_wait": alone.local_clocks / alone.clocks if alone.clocks else 0.0,
         },
     )
@@ -186,12 +191,18 @@ def _sm_clocks(profile: Profile, mix: Mix, traffic: Traffic) -> dict[str, float]
     }
 
 
-def _combine(terms: Mapping[str, float]) -> float:
-    """The time of units that work at the same time (see the module's text)."""
+def _combine(terms: Mapping[str, float], in_step: float) -> float:
+    """The time of units that work at the same time; `in_step` is the part of the latency that the SM's own
+    units sit out (see the module's text)."""
     units = _independent(terms)
-    latency = units.pop("latency")
-    busy = sum(t**_CROWDED for t in units.values()) ** (1.0 / _CROWDED)
-    return float((busy**_WAITING + latency**_WAITING) ** (1.0 / _WAITING))
+    waiting = units.pop("latency") - in_step
+    outside = sum(units.pop(name, 0.0) for name in _OUTSIDE)
+    sm = _norm(units.values(), _CROWDED) + in_step
+    return _norm((_norm((sm, outside), _CROWDED), waiting), _WAITING)
+
+
+def _norm(times: Iterable[float], power: float) -> float:
+    return float(sum(t**power for t in times) ** (1.0 / power))
 
 
 def _independent(terms: Mapping[str, float]) -> dict[str, float]:
@@ -207,16 +218,23 @@ def _independent(terms: Mapping[str, float]) -> dict[str, float]:
     }
 
 
-def _shares(terms: Mapping[str, float], busy: float, added: Mapping[str, float]) -> dict[str, float]:
+def _shares(
+    terms: Mapping[str, float], in_step: float, busy: float, added: Mapping[str, float]
+) -> dict[str, float]:
     units = _independent(terms)
-    latency = units.pop("latency")
-    powers = {name: t**_CROWDED for name, t in units.items()}
-    crowd = sum(powers.values())
-    waiting = latency**_WAITING
-    working = crowd ** (_WAITING / _CROWDED)
-    whole = working + waiting
-    out = {n: busy * working / whole * p / crowd if crowd else 0.0 for n, p in powers.items()}
-    out["latency"] = busy * waiting / whole if whole else 0.0
+    waiting = units.pop("latency") - in_step
+    outside = {name: units.pop(name) for name in _OUTSIDE if name in units}
+    own = _norm(units.values(), _CROWDED)
+    working = _norm((own + in_step, *outside.values()), _CROWDED)
+    whole = working**_WAITING + waiting**_WAITING
+    if not whole:
+        return {**dict.fromkeys(("latency", *outside, *units), 0.0), **added}
+    work = busy * working**_WAITING / whole
+    out = {n: work * (t / working) ** _CROWDED if working else 0.0 for n, t in outside.items()}
+    inside = work - sum(out.values())
+    for name, t in units.items():
+        out[name] = inside * own / (own + in_step) * (t / own) ** _CROWDED if own else 0.0
+    out["latency"] = busy - sum(out.values())
     path = out.pop("lsu")
     both = terms["l1"] + terms["shared"]
     out["l1"] = path * terms["l1"] / both if both else 0.0

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 SECTOR = 32
 LINE = 128
-WORD = 4
 
 
 @dataclass(frozen=True)
@@ -52,15 +51,13 @@ class SiteTraffic:
         return min(self.sectors, 2.0 * max(0.0, self.sectors - self.ideal_sectors))
 
     def scaled(self, requests: float, width: int) -> SiteTraffic:
-        """The same pattern with that many requests of that width.
-
-        Lanes that read one word share it in the banks, but each gets its own copy over a path of 128 bytes a
-        clock: a request takes at least a pass for each word of its lanes.
-        """
+        """The same pattern with that many requests of that width."""
         if self.requests <= 0:
             return self
         by = requests / self.requests
-        passes = requests * max(1.0, width / WORD) if self.space == "shared" else 0.0
+        # A wide load of one address costs no more passes than a narrow one (H200: 1 for all lanes at one
+        # address, 4 for sixteen addresses of 16 bytes twice), but never less than one.
+        passes = requests if self.space == "shared" else 0.0
         return replace(
             self,
             width=width,

@@ -93,3 +93,13 @@ def test_wavefronts_queue_in_the_load_store_unit() -> None:
     sass = code("LDG.E R4, [R2]", "LDG.E R5, [R2]", "FADD R6, R4, R5", "EXIT")
     wide = Access(hit=30, miss=500, misses=0, wavefronts=32)
     assert chain(sass, {}, lambda _: wide).clocks >= 64 + 30
+
+
+def test_waiting_between_barriers_is_told_apart() -> None:
+    loop = ("LDG.E R4, [R2]", "FADD R5, R4, R4", "BAR.SYNC 0x0", "@P0 BRA 0x0", "EXIT")
+    with_barrier = chain(code(*loop), {0: 10}, memory)
+    assert with_barrier.synced_clocks == pytest.approx(10 * (29 + BARRIER_CLOCKS), rel=0.1)
+    without = chain(code(*(x for x in loop if "BAR" not in x)), {0: 10}, memory)
+    assert without.synced_clocks == 0 and without.memory_clocks > 250
+    straight = chain(code(*loop[:3], "EXIT"), {}, memory)
+    assert straight.synced_clocks == 0
