@@ -101,6 +101,7 @@ class _Walk:
     from_memory: dict[str, str] = field(default_factory=dict)
     missed: dict[int, float] = field(default_factory=dict)
     entered: dict[int, int] = field(default_factory=dict)
+    owed: dict[int, float] = field(default_factory=dict)
 
 
 def chain(sass: Sass, trips: Mapping[int, float], access: AccessModel, blocks: Sequence[float] = ()) -> Chain:
@@ -122,11 +123,25 @@ def _run(walk: _Walk, parent: int | None) -> None:
         if loop is not None:
             _repeat(walk, loop)
             continue
-        if walk.blocks and walk.blocks[number] < (0.5 if parent is None else 1e-9):
+        if walk.blocks and not _due(walk, number, parent):
             continue
         block = walk.sass.blocks[number]
         for step in walk.steps[block.first : block.last + 1]:
             _issue(walk, step)
+
+
+def _due(walk: _Walk, number: int, parent: int | None) -> bool:
+    """Whether a block runs this time: those that a branch often jumps over take turns at it."""
+    if parent is None:
+        return walk.blocks[number] >= 0.5
+    whole = max(walk.blocks[b] for b in walk.sass.loops[parent].blocks if walk.sass.blocks[b].loop == parent)
+    share = walk.blocks[number] / whole if whole > 0 else 0.0
+    # At a barrier all warps wait for those that take the branch.
+    if share >= (0.5 if walk.synced else 1.0):
+        return True
+    owed = walk.owed.get(number, 0.5) + share
+    walk.owed[number] = owed - 1.0 if owed >= 1.0 else owed
+    return owed >= 1.0
 
 
 def _repeat(walk: _Walk, loop: int) -> None:

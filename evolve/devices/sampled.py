@@ -25,7 +25,8 @@ from evolve.toolchain.sass import Sass
 ACCESSES = 1_000_000
 """Traced accesses of all lanes that a launch may cost beyond its first block."""
 
-_SMALLER = (16, 8)
+_SMALLER = ((32, 16), (16, 8))
+"""Divisors of the size at which the two traces run; the first pair that leaves `_LEAST` is taken."""
 _LEAST = 128
 
 Sizes = Mapping[str, int | float]
@@ -63,8 +64,9 @@ def estimate_at(
         flying = max(1, held.blocks_per_sm * profile.sms)
         traffic = None
         if smaller is not None:
-            parts = [(launches_at(s)[1][number], buffers_at(s)) for s in smaller]
-            traffic = _extended(program, parts, flying)
+            settings, beyond = smaller
+            parts = [(launches_at(s)[1][number], buffers_at(s)) for s in settings]
+            traffic = _extended(program, parts, beyond, flying)
         if traffic is None:
             traffic = sampled_traffic(program, launch, buffers_at(sizes), flying)
         out.append(
@@ -110,16 +112,18 @@ def _affordable(first: TraceStats, launch: ConcreteLaunch, in_flight: int, acces
 
 def _smaller(
     sizes: Sizes, variant: int, launches: Sequence[ConcreteLaunch], launches_at: LaunchesAt
-) -> tuple[Sizes, Sizes] | None:
-    """Two smaller settings of the largest size that changes neither the variant nor any grid."""
+) -> tuple[tuple[Sizes, Sizes], float] | None:
+    """Two smaller settings of the largest size that changes neither the variant nor any grid, and how many
+    steps from one to the other the full size is beyond the second."""
     shape = (variant, [(x.kernel, x.grid, x.block) for x in launches])
     for name in sorted(sizes, key=lambda n: (-sizes[n], n)):
         value = sizes[name]
-        if not isinstance(value, int) or value % max(_SMALLER) or value // max(_SMALLER) < _LEAST:
-            continue
-        found = [{**sizes, name: value // by} for by in _SMALLER]
-        if all(_shape(launches_at(s)) == shape for s in found):
-            return found[0], found[1]
+        for most, least in _SMALLER:
+            if not isinstance(value, int) or value % most or value // most < _LEAST:
+                continue
+            found = {**sizes, name: value // most}, {**sizes, name: value // least}
+            if all(_shape(launches_at(s)) == shape for s in found):
+                return found, (most - most / least) / (most / least - 1.0)
     return None
 
 
@@ -130,9 +134,11 @@ def _shape(at: tuple[int, Sequence[ConcreteLaunch]]) -> tuple[int, list[object]]
 def _extended(
     program: HostProgram,
     parts: Sequence[tuple[ConcreteLaunch, Mapping[str, TraceBuffer]]],
+    times: float,
     in_flight: int,
 ) -> Traffic | None:
-    """The traffic at the full size from two smaller ones; None when they do not correspond."""
+    """The traffic at the full size, `times` steps beyond two smaller ones; None when they do not
+    correspond."""
     (launch, buffers), (larger, more) = parts
     first = _trace(program, launch, buffers, 1)
     count = max(1, _affordable(first, launch, in_flight, ACCESSES // 2))
@@ -140,9 +146,6 @@ def _extended(
     b = traffic_of(_trace(program, larger, more, count))
     if [_place(s) for s in a.sites] != [_place(s) for s in b.sites]:
         return None
-    # At 1/16 and 1/8 of the size: the rest is 14 more sixteenths.
-    full, near = max(_SMALLER), max(_SMALLER) // min(_SMALLER)
-    times = (full - near) / (near - 1)
     sites = tuple(_extend(x, y, times) for x, y in zip(a.sites, b.sites, strict=True))
     return replace(_extend(a, b, times), sites=sites)
 

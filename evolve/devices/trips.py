@@ -194,8 +194,9 @@ def _guarded_shares(
     """The share of their loop's iterations in which blocks behind a branch run, where accesses tell it."""
     owners: dict[Key, int] = defaultdict(int)
     for body in bodies:
-        for key in body.moved:
-            owners[key] += 1
+        if body.loop is None or entered[body.loop] > 0:
+            for key in body.moved:
+                owners[key] += 1
     shares = {}
     for body in bodies:
         if body.loop is None or entered[body.loop] <= 0:

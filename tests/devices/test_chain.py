@@ -103,3 +103,19 @@ def test_waiting_between_barriers_is_told_apart() -> None:
     assert without.synced_clocks == 0 and without.memory_clocks > 250
     straight = chain(code(*loop[:3], "EXIT"), {}, memory)
     assert straight.synced_clocks == 0
+
+
+@pytest.mark.parametrize(("share", "barrier", "waits"), [(0.25, False, 5), (0.25, True, 5), (0.5, True, 20)])
+def test_a_block_behind_a_branch_takes_turns(share: float, barrier: bool, waits: int) -> None:
+    """Except that all warps wait at a barrier for the half that takes it."""
+    sass = code(
+        "@P1 BRA 0x30",
+        "LDG.E R4, [R2]",
+        "FADD R5, R4, R4",
+        "BAR.SYNC 0x0" if barrier else "NOP",
+        "@P0 BRA 0x0",
+        "EXIT",
+    )
+    blocks = [20.0 * share if sass.instructions[b.first].opcode == "LDG" else 20.0 for b in sass.blocks]
+    got = chain(sass, {0: 20}, memory, blocks)
+    assert got.memory_clocks == pytest.approx(29 * waits, abs=29)

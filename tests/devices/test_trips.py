@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import pytest
 
 from evolve.codegen.launch import BufferArg, ConcreteLaunch, ScalarArg
 from evolve.devices.compiled import as_compiled
-from evolve.devices.sampled import sampled_traffic
+from evolve.devices.estimate import Estimate
+from evolve.devices.sampled import estimate_at, sampled_traffic
 from evolve.devices.sim.build import compile_host
 from evolve.devices.sim.tracing import TraceBuffer
 from evolve.devices.traffic import Traffic
 from evolve.devices.trips import Counts, trip_counts
 from evolve.devices.work import conserved, executed
+from evolve.target.profile import load_profile
+from evolve.toolchain.cubin import read_cubin
 from evolve.toolchain.lines import LINE_INFO
 from evolve.toolchain.nvrtc import compile_cuda
 from evolve.toolchain.sass import Sass, disassemble
@@ -24,21 +29,25 @@ from tests.devices.tiled_matmul import text
 SIZE, STEPS = 256, 512
 
 
+def launch(tile: int, block: tuple[int, int], sizes: tuple[int, int, int]) -> ConcreteLaunch:
+    scalars = (ScalarArg(n, "i32", v) for n, v in zip("MNK", sizes, strict=True))
+    grid = (sizes[1] // tile, sizes[0] // tile, 1)
+    return ConcreteLaunch("tiled", (*map(BufferArg, "ABC"), *scalars), grid, (*block, 1))
+
+
+def buffers(sizes: tuple[int, int, int]) -> dict[str, TraceBuffer]:
+    m, n, k = sizes
+    return {name: TraceBuffer("float32", count) for name, count in (("A", m * k), ("B", k * n), ("C", m * n))}
+
+
 @cache
 def tiled(tile: int, depth: int, block: tuple[int, int]) -> tuple[Sass, Traffic]:
     source = text(tile, depth, block)
     compiled = compile_cuda(source, "sm_90", [LINE_INFO])
     assert compiled.cubin is not None, compiled.log
-    arguments = (
-        [BufferArg(n) for n in "ABC"],
-        [ScalarArg(n, "i32", v) for n, v in zip("MNK", (SIZE, SIZE, STEPS), strict=True)],
-    )
-    launch = ConcreteLaunch(
-        "tiled", (*arguments[0], *arguments[1]), (SIZE // tile, SIZE // tile, 1), (*block, 1)
-    )
-    counts = {"A": SIZE * STEPS, "B": STEPS * SIZE, "C": SIZE * SIZE}
-    buffers = {n: TraceBuffer("float32", c) for n, c in counts.items()}
-    traffic = sampled_traffic(compile_host(source, ["tiled"]), launch, buffers, in_flight=1)
+    sizes = (SIZE, SIZE, STEPS)
+    program = compile_host(source, ["tiled"])
+    traffic = sampled_traffic(program, launch(tile, block, sizes), buffers(sizes), in_flight=1)
     return disassemble([compiled.cubin])[0]["tiled"], traffic
 
 
@@ -77,6 +86,44 @@ def test_merged_loads_keep_the_pattern_of_their_operand(depth: int) -> None:
     assert loads.requests == pytest.approx(in_code, rel=0.02)
     a = b = 8 * STEPS * 2  # requests of 8 warps for 8 values of A and 8 of B in each step
     assert loads.wavefronts == pytest.approx(a + 4 * b, rel=0.1)
+
+
+MEASURED: dict[str, float] = json.loads(Path(__file__).with_name("h200_times.json").read_text())[
+    "tiled_matmul_4096"
+]
+
+
+@cache
+def at_full_size(name: str) -> Estimate:
+    tile, depth = (int(x) for x in name.split("x"))
+    source = text(tile, depth)
+    compiled = compile_cuda(source, "sm_90", [LINE_INFO])
+    assert compiled.cubin is not None
+    n = 4096
+    (estimate,) = estimate_at(
+        load_profile("h200-sxm"),
+        compile_host(source, ["tiled"]),
+        {"K": n},
+        lambda sizes: (0, [launch(tile, (16, 16), (n, n, int(sizes["K"])))]),
+        lambda sizes: buffers((n, n, int(sizes["K"]))),
+        read_cubin(compiled.cubin).kernels,
+        disassemble([compiled.cubin])[0],
+        footprint=(8 * n * n, 4 * n * n),
+        work=float(n**3),
+    )
+    return estimate
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_products_through_tiles_take_what_was_measured(name: str) -> None:
+    e = at_full_size(name)
+    assert e.time_s == pytest.approx(MEASURED[name], rel=0.25)
+    assert e.facts["trips_scaled"] == 1 and e.facts["arithmetic_share"] == pytest.approx(1, rel=0.01)
+
+
+def test_products_through_tiles_rank_as_measured() -> None:
+    times = [at_full_size(name).time_s for name in sorted(MEASURED, key=lambda n: MEASURED[n])]
+    assert times == sorted(times)
 
 
 POLYNOMIAL = ("MOV R1, c[0x0][0x210]", "FFMA R2, R2, R3, R4", "FFMA R2, R2, R3, R4", "@P0 BRA 0x10", "EXIT")

@@ -12,9 +12,9 @@ def text(tile: int, depth: int, block: tuple[int, int] = (16, 16)) -> str:
     chunks = columns // 4
     span = tile // chunks
     a_guard = f"if (tx < {depth}) " if depth < x else ""
-    a_columns = f"for (int c = tx; c < {depth}; c += {x})"
+    a_columns = f"for (int c = 0; c < {max(1, depth // x)}; c++)"
     b_guard = f"if (ty < {depth}) " if depth < y else ""
-    b_rows = f"for (int r = ty; r < {depth}; r += {y})"
+    b_rows = f"for (int r = 0; r < {max(1, depth // y)}; r++)"
     return f"""
 extern "C" __global__ void __launch_bounds__({x * y}) tiled(
     const float *__restrict__ A, const float *__restrict__ B, float *__restrict__ C, int M, int N, int K) {{
@@ -33,15 +33,15 @@ extern "C" __global__ void __launch_bounds__({x * y}) tiled(
       {a_columns}
 #pragma unroll
         for (int i = 0; i < {rows}; i++)
-          a[i * {y} + ty][c] = A[(row + i * {y} + ty) * K + k * {depth} + c];
+          a[i * {y} + ty][c * {x} + tx] = A[(row + i * {y} + ty) * K + k * {depth} + c * {x} + tx];
     }}
     {b_guard}{{
 #pragma unroll
       {b_rows}
 #pragma unroll
         for (int j = 0; j < {chunks}; j++)
-          *(float4 *)&b[r][j * {span} + tx * 4] =
-              *(const float4 *)&B[(k * {depth} + r) * N + column + j * {span} + tx * 4];
+          *(float4 *)&b[r * {y} + ty][j * {span} + tx * 4] =
+              *(const float4 *)&B[(k * {depth} + r * {y} + ty) * N + column + j * {span} + tx * 4];
     }}
     __syncthreads();
 #pragma unroll
