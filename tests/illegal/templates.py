@@ -142,3 +142,46 @@ TEMPLATES: dict[str, list[str]] = {
         "bind(j, thread.x)\n",
     ],
 }
+
+_SOFTMAX = "specialize(cols == 128)\nsplit(row, 2)\nbind(row.o, grid.x)\n"
+_CORNERS: list[tuple[str, str]] = [
+    ("softmax", _SOFTMAX + "split([c, c_2], 2)\nblock_reduce([c.o, c_2.o])\nbind(c_3, thread.x)\n"),
+    (
+        "softmax",
+        _SOFTMAX + "split([c, c_2], 64)\nblock_reduce([c.i, c_2.i])\nsplit(c_3, 32)\nbind(c_3.o, thread.y)\n"
+        "bind(c_3.i, thread.x)\n",
+    ),
+    ("softmax", "specialize(cols == 96)\nbind(row, grid.x)\nblock_reduce([c, c_2])\nbind(c_3, thread.x)\n"),
+    (
+        "row_sum",
+        "specialize(cols == 64 and rows % 3 == 0)\nsplit(r, 3)\nbind(r.o, grid.x)\nbind(r.i, thread.y)\n"
+        "split(c, 8)\nwarp_reduce(c.i)\n",
+    ),
+    ("row_sum", "split(c, 32)\nbind(r, grid.x)\nwarp_reduce(c.i)\n"),
+    ("row_sum", "split(c, 64)\nsplit(r, 4)\nbind(r.o, grid.x)\nblock_reduce(c.i)\n"),
+    ("column_sum", "split(col, 4)\nbind(col.o, grid.x)\nsplit(row, 64)\nblock_reduce(row.i)\n"),
+    (
+        "column_sum",
+        "split(col, 4)\nbind(col.o, grid.x)\nbind(col.i, thread.y)\nsplit(row, 32)\nwarp_reduce(row.i)\n",
+    ),
+    ("matmul", "specialize(K == 64)\nbind(i, grid.y)\nbind(j, grid.x)\nblock_reduce(k)\n"),
+    (
+        "matmul",
+        "specialize(K == 32)\nbind(i, grid.y)\nsplit(j, 8)\nbind(j.o, grid.x)\nbind(j.i, thread.y)\n"
+        "warp_reduce(k)\n",
+    ),
+    (
+        "matmul",
+        "split(k, 32)\nbind(i, grid.y)\nsplit(j, 8)\nbind(j.o, grid.x)\na = stage(A, at=k.o, scope=shared)\n",
+    ),
+    (
+        "spread",
+        "specialize(cols == 128)\nsplit(r, 2)\nbind(r.o, grid.x)\nsplit(c, 2)\nblock_reduce(c.o)\n"
+        "xs = stage(x, at=r.i, scope=shared)\nbind(xs.1, thread.x)\nbind(c_2, thread.x)\n",
+    ),
+    ("accumulate", "split(c, 64)\nsplit(r, 2)\nbind(r.o, grid.x)\nblock_reduce(c.i)\n"),
+    ("accumulate", "split(c, 16)\nsplit(r, 2)\nbind(r.o, grid.x)\nwarp_reduce(c.i)\n"),
+]
+"""Tails, rows one after another in a block, thread loops of different lengths, sums in memory."""
+for _kernel, _text in _CORNERS:
+    TEMPLATES[_kernel].append(_text)

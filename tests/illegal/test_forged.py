@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from evolve.ir.verify import verify
 from evolve.legality.prove import prove
 from evolve.legality.verdict import Status
-from tests.illegal.forged import FORGED, Forged
+from tests.illegal.forged import FORGED, Forged, good
+from tests.illegal.fuzz import sizes_for
 from tests.illegal.lifted import source, workload
 from tests.illegal.running import run_kernel
 from tests.illegal.templates import TEMPLATES
@@ -23,10 +25,17 @@ def named(f: Forged) -> str:
 
 @pytest.mark.parametrize(("kernel", "number"), GOOD)
 def test_undamaged_they_are_proved(kernel: str, number: int) -> None:
-    from tests.illegal.forged import good
-
     verdict = prove(source(kernel).kernel, good(kernel, number))
     assert verdict.proved, verdict.diagnostics
+
+
+@pytest.mark.parametrize(("kernel", "number"), GOOD)
+def test_undamaged_they_run_clean(kernel: str, number: int, cache: Path) -> None:
+    target = good(kernel, number)
+    for seed in (1, 2):
+        sizes = sizes_for(target, kernel, random.Random(seed))
+        out = run_kernel(source(kernel), target, workload(kernel, sizes), cache)
+        assert out.clean, (sizes, out)
 
 
 @pytest.mark.parametrize("f", FORGED, ids=named)
