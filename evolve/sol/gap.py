@@ -35,7 +35,7 @@ class Breakdown:
              `time_s`, then the rest is unexplained. Empty when there is only a time.
     facts    dram_read, dram_written, l2_bytes, global_bytes (asked for by threads), in bytes; coalescing,
              conflict_free (fractions); spill_share of the instructions, spill_l1 of the l1 term, spill_wait
-             of the latency; waves
+             of the latency; waves; trips_scaled, arithmetic_share (see `devices.work`)
     """
 
     time_s: float
@@ -90,6 +90,7 @@ class GapReport:
     memory: float
     compute: float
     causes: tuple[Cause, ...]
+    doubts: tuple[str, ...] = ()
 
     @property
     def binding(self) -> Cause | None:
@@ -116,7 +117,7 @@ class GapReport:
             for c in self.causes
             if c.share >= 0.01
         ]
-        return [head, *rest]
+        return [head, *rest, *(f"  {doubt}" for doubt in self.doubts)]
 
 
 _ADVICE: Mapping[str, tuple[tuple[str, ...], str]] = {
@@ -205,7 +206,21 @@ def gap(bound: Bound, breakdown: Breakdown) -> GapReport:
         memory=memory,
         compute=compute,
         causes=tuple(causes),
+        doubts=_doubts(breakdown),
     )
+
+
+def _doubts(breakdown: Breakdown) -> tuple[str, ...]:
+    scaled, share = (breakdown.facts.get(n, 1.0) for n in ("trips_scaled", "arithmetic_share"))
+    if scaled > 1.02:
+        return (
+            f"loops are taken to run {scaled:.3g} times as often as their accesses tell, for the arithmetic",
+        )
+    if share < 0.98:
+        return (
+            f"the code seems to do only {share:.0%} of the arithmetic that is needed: the time is too low",
+        )
+    return ()
 
 
 def _headline(bound: Bound, breakdown: Breakdown, memory: float, compute: float) -> tuple[Limiter, bool]:

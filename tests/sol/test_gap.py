@@ -109,3 +109,16 @@ def test_a_report_is_json_and_text() -> None:
     report = gap(BOUND, slow(dram=1.2, latency=1.0))
     assert json.loads(json.dumps(report.to_json()))["binding"] == "latency"
     assert any("latency" in line for line in report.lines()[1:])
+
+
+@pytest.mark.parametrize(
+    ("facts", "says"),
+    [
+        ({"trips_scaled": 2.0, "arithmetic_share": 1.0}, "2 times"),
+        ({"trips_scaled": 1.0, "arithmetic_share": 0.5}, "only 50%"),
+    ],
+)
+def test_an_estimate_that_misses_arithmetic_says_so(facts: dict[str, float], says: str) -> None:
+    report = gap(BOUND, Breakdown(2 * T, "estimated", {"dram": 2 * T}, {"dram": 2 * T}, facts))
+    assert says in report.lines()[-1] and len(report.doubts) == 1
+    assert not gap(BOUND, slow(dram=2.0)).doubts
