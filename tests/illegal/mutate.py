@@ -7,11 +7,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
-from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Load, Var, add, index, mod, var
+from evolve.ir.expr import Const, Expr, Load, Var, add, index, mod, var
 from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Alloc, Barrier, Block, For, If, Origin, Reduce, Stmt, Store
 from evolve.ir.types import MAX, MIN, SUM, DType, LoopKind, Space
-from evolve.ir.visit import map_expr, rewrite, substitute_block, walk
+from evolve.ir.visit import map_expr, substitute_block, walk
+from tests.illegal.edits import blocks, equal, less, pick, swap_in, with_block
 
 Change = Callable[[Stmt], "Stmt | tuple[Stmt, ...] | None"]
 
@@ -25,35 +26,6 @@ def mutate(kernel: Kernel, rng: random.Random) -> tuple[Kernel, str]:
     """The damaged kernel and what was done. Raises LookupError when the kind of damage does not apply."""
     what = rng.choice(list(DAMAGE))
     return DAMAGE[what](kernel, rng), what
-
-
-def pick(kernel: Kernel, rng: random.Random, *types: type) -> Stmt:
-    """A random statement of the types. Raises LookupError."""
-    found = [s.stmt for s in walk(kernel.body) if isinstance(s.stmt, types)]
-    if not found:
-        raise LookupError(types)
-    return rng.choice(found)
-
-
-def swap_in(kernel: Kernel, old: Stmt, new: Stmt | tuple[Stmt, ...]) -> Kernel:
-    """The kernel with one statement, found by identity, replaced."""
-    return replace(kernel, body=_swap(kernel.body, old, new))
-
-
-def _swap(block: Block, old: Stmt, new: Stmt | tuple[Stmt, ...]) -> Block:
-    out: list[Stmt] = []
-    for s in block.stmts:
-        if s is old:
-            out += new if isinstance(new, tuple) else (new,)
-        elif isinstance(s, For):
-            out.append(replace(s, body=_swap(s.body, old, new)))
-        elif isinstance(s, If):
-            out.append(replace(s, body=_swap(s.body, old, new), orelse=_swap(s.orelse, old, new)))
-        elif isinstance(s, Block):
-            out.append(_swap(s, old, new))
-        else:
-            out.append(s)
-    return Block(tuple(out))
 
 
 def _drop(*types: type) -> Callable[[Kernel, random.Random], Kernel]:
@@ -187,20 +159,12 @@ def _twice(k: Kernel, rng: random.Random) -> Kernel:
     return swap_in(k, leaf, (leaf, leaf))
 
 
-def _blocks(k: Kernel) -> list[Block]:
-    out = [k.body]
-    for s in walk(k.body):
-        if isinstance(s.stmt, For | If):
-            out.append(s.stmt.body)
-    return out
-
-
 def _exchange(k: Kernel, rng: random.Random) -> Kernel:
     """Two neighbours swapped."""
-    blocks = [b for b in _blocks(k) if len(b.stmts) > 1]
-    if not blocks:
+    many = [b for b in blocks(k) if len(b.stmts) > 1]
+    if not many:
         raise LookupError
-    block = rng.choice(blocks)
+    block = rng.choice(many)
     i = rng.randrange(len(block.stmts) - 1)
     a, b = block.stmts[i], block.stmts[i + 1]
     marked = swap_in(k, a, Block((b, a)))
@@ -209,10 +173,10 @@ def _exchange(k: Kernel, rng: random.Random) -> Kernel:
 
 def _sink(k: Kernel, rng: random.Random) -> Kernel:
     """A statement moved into the loop after it, or a loop's last statement moved out behind it."""
-    blocks = [b for b in _blocks(k) if len(b.stmts) > 1]
-    if not blocks:
+    many = [b for b in blocks(k) if len(b.stmts) > 1]
+    if not many:
         raise LookupError
-    block = rng.choice(blocks)
+    block = rng.choice(many)
     i = rng.randrange(len(block.stmts) - 1)
     a, b = block.stmts[i], block.stmts[i + 1]
     if isinstance(b, For) and not isinstance(a, Alloc | For):
@@ -260,32 +224,22 @@ def _other_buffer(k: Kernel, rng: random.Random) -> Kernel:
 def _move_barrier(k: Kernel, rng: random.Random) -> Kernel:
     barrier = pick(k, rng, Barrier)
     # Barriers are all equal: mark this one's place by identity of the block that holds it.
-    holders = [b for b in _blocks(k) if any(isinstance(s, Barrier) for s in b.stmts)]
+    holders = [b for b in blocks(k) if any(isinstance(s, Barrier) for s in b.stmts)]
     block = rng.choice(holders)
     at = rng.choice([i for i, s in enumerate(block.stmts) if isinstance(s, Barrier)])
     rest = [s for i, s in enumerate(block.stmts) if i != at]
     rest.insert(rng.randint(0, len(rest)), barrier)
-    return replace(k, body=_with_block(k.body, block, Block(tuple(rest))))
-
-
-def _with_block(block: Block, old: Block, new: Block) -> Block:
-    if block is old:
-        return new
-
-    def swap(s: Stmt) -> Stmt | None:
-        return replace(s, body=new) if isinstance(s, For | If) and s.body is old else None
-
-    return rewrite(block, swap)
+    return replace(k, body=with_block(k.body, block, Block(tuple(rest))))
 
 
 def _drop_barrier(k: Kernel, rng: random.Random) -> Kernel:
-    holders = [b for b in _blocks(k) if any(isinstance(s, Barrier) for s in b.stmts)]
+    holders = [b for b in blocks(k) if any(isinstance(s, Barrier) for s in b.stmts)]
     if not holders:
         raise LookupError
     block = rng.choice(holders)
     at = rng.choice([i for i, s in enumerate(block.stmts) if isinstance(s, Barrier)])
     rest = Block(tuple(s for i, s in enumerate(block.stmts) if i != at))
-    return replace(k, body=_with_block(k.body, block, rest))
+    return replace(k, body=with_block(k.body, block, rest))
 
 
 def _padding(k: Kernel, rng: random.Random) -> Kernel:
@@ -319,18 +273,10 @@ def _wrap(k: Kernel, rng: random.Random) -> Kernel:
 
 def change_one(k: Kernel, barrier: Barrier, rng: random.Random, f: Callable[[Stmt], Stmt]) -> Kernel:
     """One barrier changed; barriers are equal, so by the block that holds it."""
-    holders = [b for b in _blocks(k) if any(s is barrier for s in b.stmts)]
+    holders = [b for b in blocks(k) if any(s is barrier for s in b.stmts)]
     block = rng.choice(holders)
     new = Block(tuple(f(s) if s is barrier else s for s in block.stmts))
-    return replace(k, body=_with_block(k.body, block, new))
-
-
-def less(a: Expr, b: Expr) -> Expr:
-    return Binary(BinaryOp.LT, a, b, DType.BOOL)
-
-
-def equal(a: Expr, b: Expr) -> Expr:
-    return Binary(BinaryOp.EQ, a, b, DType.BOOL)
+    return replace(k, body=with_block(k.body, block, new))
 
 
 def _space(k: Kernel, rng: random.Random) -> Kernel:
@@ -375,7 +321,7 @@ def _fuse(k: Kernel, rng: random.Random) -> Kernel:
     """Two neighbouring loops made one."""
     pairs = [
         (a, b)
-        for block in _blocks(k)
+        for block in blocks(k)
         for a, b in pairwise([s for s in block.stmts if isinstance(s, For)])
         if a.extent == b.extent
     ]

@@ -10,7 +10,8 @@ import pytest
 from evolve.ir.verify import verify
 from evolve.legality.prove import prove
 from evolve.legality.verdict import Status
-from tests.illegal.forged import FORGED, Forged, good
+from tests.illegal.forged import FORGED, Forged
+from tests.illegal.forging import good
 from tests.illegal.fuzz import sizes_for
 from tests.illegal.lifted import source, workload
 from tests.illegal.running import run_kernel
