@@ -1,6 +1,6 @@
 """Runs the search on every example kernel on an estimated device and records what it reached.
 
-    python benchmarks/search_targets.py --commit $(git rev-parse HEAD) --budget 40 --out benchmarks/results/FILE.json
+    python benchmarks/search_targets.py --commit $(git rev-parse HEAD) --budget 40 --out FILE.json
 
 All times are estimates for the profile; wall and CPU seconds are of this machine, which the record names
 only by its number of cores.
