@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from evolve.codegen.names import identifiers
 from evolve.codegen.rendered import LineOrigin
 
 INDENT = "    "
@@ -68,3 +70,51 @@ def layout(nodes: list[Node], depth: int = 0) -> Iterator[tuple[str, LineOrigin 
             yield f"{pad}}} else {{{note}", n.origin
             yield from layout(n.orelse, depth + 1)
         yield f"{pad}}}", n.origin
+
+
+_DECLARATION = re.compile(r"(?:\w+ )+(\w+);$")
+
+
+def is_declaration(n: Node) -> bool:
+    """Whether the node declares a variable, so that its braces matter."""
+    return (
+        n.body is None
+        and re.match(r"(?:const )?\w+(?: \w+)? \w+(?:\[\d+\])*(?: = .*)?;$", n.text) is not None
+    )
+
+
+def declares(before: Node, node: Node) -> bool:
+    """Whether `before` declares the scalar that `node` gives its first value."""
+    if before.body is not None or node.body is not None:
+        return False
+    m = _DECLARATION.match(before.text)
+    if m is None or before.text.count(" ") > 2 or not node.text.startswith(f"{m[1]} = "):
+        return False
+    return m[1] not in identifiers(node.text.split(" = ", 1)[1])
+
+
+def split_invariant(
+    body: list[Node], variable: str, stable: frozenset[str]
+) -> tuple[tuple[str, ...], list[Node]]:
+    """Conditions to test before the loop, and its body without them.
+
+    Holds for a body that is one `if` without an else side. Only conditions over the `stable` names
+    move: what a loop may change, in registers or in memory, is read where it was.
+    """
+    only = body[0] if len(body) == 1 else None
+    if only is None or not only.cond or only.orelse or only.body is None:
+        return (), body
+    out = tuple(c for c in only.cond if identifiers(c) <= stable - {variable})
+    kept = tuple(c for c in only.cond if c not in out)
+    if not out:
+        return (), body
+    return out, [replace(only, cond=kept)] if kept else only.body
+
+
+def texts(nodes: list[Node]) -> list[str]:
+    """Every line and condition, however deep."""
+    out: list[str] = []
+    for n in nodes:
+        out += [n.text, *n.cond]
+        out += texts(n.body or []) + texts(n.orelse)
+    return out

@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 
 from evolve.codegen.access import Accesses
 from evolve.codegen.collectives import Collectives, combined
-from evolve.codegen.ctree import Node, branch, line, scope
+from evolve.codegen.ctree import Node, branch, declares, is_declaration, line, scope, split_invariant, texts
 from evolve.codegen.emit_combine import combine
 from evolve.codegen.emit_vector import vector_loop
 from evolve.codegen.errors import CodegenError
-from evolve.codegen.geometry import GRID_AXES, MAX_GRID, THREAD_AXES, THREAD_NAMES, block_dims, grid_extents
+from evolve.codegen.geometry import GRID_AXES, THREAD_AXES, THREAD_NAMES, block_dims, grid_extents
 from evolve.codegen.limits import add_instances, check_registers
-from evolve.codegen.names import Names, identifiers
+from evolve.codegen.names import Names
 from evolve.codegen.place import Place, line_origin
 from evolve.codegen.prepare import prepare
 from evolve.codegen.rendered import Dims, Param
@@ -31,6 +31,7 @@ from evolve.ir.printer import print_expr
 from evolve.ir.stmt import Alloc, Barrier, Block, Buffer, For, If, Leaf, Reduce, Stmt, Store
 from evolve.ir.types import DType, LoopKind, Monoid, Space
 from evolve.ir.visit import leaves, loads, loop_sites, variables, walk
+from evolve.target.limits import GRID_MOST
 
 LINE = 110
 
@@ -94,7 +95,7 @@ class KernelEmitter(Accesses):
         for axis in GRID_AXES:
             extent = self.grid.get(axis, index(1))
             dims.append(extent)
-            limit = self.magnitudes.at_most(extent, MAX_GRID[axis])
+            limit = self.magnitudes.at_most(extent, GRID_MOST[axis])
             if limit is not None and axis is not LoopKind.GRID_X:
                 guards.append(limit)
         x, y, z = (index(self.block[a]) for a in THREAD_AXES)
@@ -156,7 +157,7 @@ class KernelEmitter(Accesses):
         return f"__launch_bounds__({threads}{more})"
 
     def _thread_lines(self, body: list[Node]) -> list[Node]:
-        text = "\n".join(_texts(body))
+        text = "\n".join(texts(body))
         out = []
         for axis, name in THREAD_NAMES.items():
             if not re.search(rf"\b{name}\b", text):
@@ -179,7 +180,7 @@ class KernelEmitter(Accesses):
                 last = len(out) - 1
                 while last >= 0 and out[last].text.startswith("//"):
                     last -= 1
-                if last >= 0 and _declares(out[last], node):
+                if last >= 0 and declares(out[last], node):
                     value = node.text.split(" = ", 1)[1]
                     node = line(f"{out[last].text[:-1]} = {value}", node.origin)
                     del out[last]
@@ -250,7 +251,7 @@ class KernelEmitter(Accesses):
         if not body:
             return []
         if extent == index(1):
-            return body if not any(_is_declaration(n) for n in body) else [scope("", body)]
+            return body if not any(is_declaration(n) for n in body) else [scope("", body)]
         self.require(extent, place)
         v = self.names.of(s.var)
         bound = self.text(place).text(extent, 8)
@@ -258,7 +259,7 @@ class KernelEmitter(Accesses):
             raise CodegenError(f"loop {s.var} indexes registers and its extent is not a constant")
         header = f"for (int {v} = 0; {v} < {bound}; ++{v})"
         before = ("#pragma unroll",) if unroll else ()
-        outside, inside = _loop_invariant(body, v, self._stable())
+        outside, inside = split_invariant(body, v, self._stable())
         node = scope(header, inside, line_origin(s, place), before)
         return [branch(outside, [node], line_origin(s, place))] if outside else [node]
 
@@ -355,49 +356,3 @@ def _leads_only_to(outer: For, inner: For) -> bool:
         stmts = at.stmts if isinstance(at, Block) else at.body.stmts
         at = stmts[0] if len(stmts) == 1 else None
     return False
-
-
-_DECLARATION = re.compile(r"(?:\w+ )+(\w+);$")
-
-
-def _is_declaration(n: Node) -> bool:
-    return (
-        n.body is None
-        and re.match(r"(?:const )?\w+(?: \w+)? \w+(?:\[\d+\])*(?: = .*)?;$", n.text) is not None
-    )
-
-
-def _declares(before: Node, node: Node) -> bool:
-    """Whether `before` declares the scalar that `node` gives its first value."""
-    if before.body is not None or node.body is not None:
-        return False
-    m = _DECLARATION.match(before.text)
-    if m is None or before.text.count(" ") > 2 or not node.text.startswith(f"{m[1]} = "):
-        return False
-    return m[1] not in identifiers(node.text.split(" = ", 1)[1])
-
-
-def _loop_invariant(
-    body: list[Node], variable: str, stable: frozenset[str]
-) -> tuple[tuple[str, ...], list[Node]]:
-    """Conditions to test before the loop, and its body without them.
-
-    Holds for a body that is one `if` without an else side. Only conditions over the `stable` names
-    move: what a loop may change, in registers or in memory, is read where it was.
-    """
-    only = body[0] if len(body) == 1 else None
-    if only is None or not only.cond or only.orelse or only.body is None:
-        return (), body
-    out = tuple(c for c in only.cond if identifiers(c) <= stable - {variable})
-    kept = tuple(c for c in only.cond if c not in out)
-    if not out:
-        return (), body
-    return out, [replace(only, cond=kept)] if kept else only.body
-
-
-def _texts(nodes: list[Node]) -> list[str]:
-    out: list[str] = []
-    for n in nodes:
-        out += [n.text, *n.cond]
-        out += _texts(n.body or []) + _texts(n.orelse)
-    return out

@@ -16,7 +16,6 @@ from evolve.ir.visit import variables, walk
 THREAD_AXES = (LoopKind.THREAD_X, LoopKind.THREAD_Y, LoopKind.THREAD_Z)
 GRID_AXES = (LoopKind.GRID_X, LoopKind.GRID_Y, LoopKind.GRID_Z)
 THREAD_NAMES = {LoopKind.THREAD_X: "tx", LoopKind.THREAD_Y: "ty", LoopKind.THREAD_Z: "tz"}
-MAX_GRID = {LoopKind.GRID_X: 2**31 - 1, LoopKind.GRID_Y: 65535, LoopKind.GRID_Z: 65535}
 
 
 def block_dims(kernel: Kernel) -> dict[LoopKind, int]:

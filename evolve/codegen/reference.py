@@ -15,6 +15,7 @@ from evolve.codegen.ctext import ExprText, literal
 from evolve.codegen.ctree import Node, branch, layout, line, scope
 from evolve.codegen.errors import CodegenError
 from evolve.codegen.names import Names, identifiers
+from evolve.codegen.place import Path
 from evolve.codegen.prelude import prelude
 from evolve.codegen.reference_runtime import RUNTIME
 from evolve.ir.affine import Ranges, simplify
@@ -79,8 +80,6 @@ class Reference:
     arrays: tuple[ReferenceArray, ...]
     scalars: tuple[str, ...]
 
-
-Path = tuple[For | If, ...]
 
 _EXTRA = ("abs", "cnt")
 """What a sum keeps besides its value and error: the sum of absolute terms, and their number."""

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from evolve.codegen.host_eval import Number, evaluate
 from evolve.codegen.launch import BufferArg, ConcreteLaunch, Dim3, ScalarArg
-from evolve.ir.expr import Const, Expr, conjunction
+from evolve.ir.evaluate import Number, evaluate
+from evolve.ir.expr import Const, Expr, conjunction, var
 from evolve.ir.printer import print_expr
 from evolve.ir.types import DType
 
@@ -99,7 +99,7 @@ def concretise(
     """Which variant runs at these sizes (-1: the original) and its launches.
 
     A launch over an empty domain (a grid dimension below one) is left out.
-    Raises KeyError when a scalar that a guard, a grid or a parameter needs has no value.
+    Raises EvolveError unknown-scalar when a scalar that a guard, a grid or a parameter needs has no value.
     """
     for i, v in enumerate(rendered.variants):
         if evaluate(v.guard, scalars):
@@ -124,7 +124,9 @@ def _concrete(
         if min(*grid, *block) < 1:
             continue
         args = tuple(
-            BufferArg(p.name) if p.is_pointer else ScalarArg(p.name, p.dtype.value, scalars[p.name])
+            BufferArg(p.name)
+            if p.is_pointer
+            else ScalarArg(p.name, p.dtype.value, evaluate(var(p.name), scalars))
             for p in x.params
         )
         out.append(ConcreteLaunch(x.kernel, args, grid, block, x.shared_bytes))

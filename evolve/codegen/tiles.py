@@ -16,7 +16,7 @@ from evolve.ir.kernel import Kernel
 from evolve.ir.scope import conjuncts, ranges_at
 from evolve.ir.stmt import Alloc, Barrier, Block, For, If, Leaf, Stmt
 from evolve.ir.types import DType, LoopKind, Space
-from evolve.ir.visit import Site, rewrite, substitute, variables, walk
+from evolve.ir.visit import rewrite, substitute, variables, walk
 
 MAX_LEAVES = 8
 """A nest with more statements is not written twice."""
@@ -78,7 +78,7 @@ def _nest(kernel: Kernel, nest: For, path: tuple[For | If, ...]) -> Stmt:
             if full is None:
                 continue
             whole[term] = full
-            worth = worth or any(_repeats(loops[v], site, ranges) for v in moving)
+            worth = worth or any(_repeats(loops[v], ranges) for v in moving)
     if not worth:
         return nest
     cond = simplify(conjunction(tuple(dict.fromkeys(whole.values()))), ranges_at(kernel, path))
@@ -88,7 +88,7 @@ def _nest(kernel: Kernel, nest: For, path: tuple[For | If, ...]) -> Stmt:
     return If(cond, bare, Block((nest,)), span=nest.span)
 
 
-def _repeats(loop: For, site: Site, ranges: Ranges) -> bool:
+def _repeats(loop: For, ranges: Ranges) -> bool:
     """Whether one thread runs several iterations of the loop, one after the other.
 
     A VECTOR loop separates its last vector itself.

@@ -186,8 +186,3 @@ def lanes_commute(body: LaneBody, lane: str, ranges: Ranges) -> bool:
         if not any(coefficient(linear(i, ranges), lane) for i in next(iter(places))):
             return False
     return True
-
-
-def fixed_lane(cond_or_index: Expr, lane: str, value: int, ranges: Ranges) -> Expr:
-    """The expression in one lane."""
-    return simplify(substitute(cond_or_index, {lane: index(value)}), ranges)

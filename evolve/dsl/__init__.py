@@ -1,1 +1,7 @@
-"""The transform language: grammar, programs, diagnostics and the primitive registry."""
+"""The transform language.
+
+`registry`    the primitives, read from `dsl_spec/`: signatures, meanings, codes of refusals
+`parser`      text to a checked `Program`, by the grammar in `dsl_spec/`
+`program`     programs as data, and their canonical text
+`diagnostic`  why a program was refused: one type for parser, transforms and prover
+"""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evolve.features.domain import Sizes, at_sizes, domain_of
+from evolve.features.domain import at_sizes, domain_of
 from evolve.features.model import AccessInfo, ReductionInfo
 from evolve.ir.affine import linear
 from evolve.ir.effects import Access, Mode, effects
@@ -11,6 +11,7 @@ from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Buffer, Leaf, Reduce
 from evolve.ir.types import LoopKind
 from evolve.ir.visit import Site, leaves, loads
+from evolve.workload.model import Sizes
 
 
 def address_strides(

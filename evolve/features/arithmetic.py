@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from evolve.features.domain import Domain, Sizes, at_sizes, domain_of
+from evolve.features.domain import Domain, at_sizes, domain_of
 from evolve.ir.affine import linear
 from evolve.ir.expr import Binary, BinaryOp, Call, Cast, Const, Expr, Load, Select, Unary, Var
 from evolve.ir.kernel import Kernel
@@ -21,6 +21,7 @@ from evolve.ir.printer import print_expr
 from evolve.ir.stmt import Leaf, Reduce, Store
 from evolve.ir.types import DType, LoopKind, Space
 from evolve.ir.visit import Site, leaves, local_buffers, substitute
+from evolve.workload.model import Sizes
 
 _CLASSES = {
     BinaryOp.ADD: "add",
@@ -101,7 +102,6 @@ class _Scope:
 
     def __init__(self, state: _Numbering, site: Site, domain: Domain, position: int) -> None:
         self._state = state
-        self._site = site
         self._domain = domain
         self._position = position
         self._loops = {loop.var: depth for depth, loop in enumerate(site.loops)}

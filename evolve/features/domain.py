@@ -7,21 +7,11 @@ from dataclasses import dataclass
 from numbers import Integral
 
 from evolve.ir.affine import Linear, linear
-from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Unary, UnaryOp, Var, index
+from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Unary, UnaryOp, Var, decide, index
 from evolve.ir.stmt import For, If
 from evolve.ir.types import DType
 from evolve.ir.visit import Site, loads, substitute
-
-Sizes = Mapping[str, int | float]
-
-_NEGATED = {
-    BinaryOp.LT: BinaryOp.GE,
-    BinaryOp.LE: BinaryOp.GT,
-    BinaryOp.GT: BinaryOp.LE,
-    BinaryOp.GE: BinaryOp.LT,
-    BinaryOp.EQ: BinaryOp.NE,
-    BinaryOp.NE: BinaryOp.EQ,
-}
+from evolve.workload.model import Sizes
 
 
 @dataclass(frozen=True)
@@ -121,7 +111,7 @@ def _facts(cond: Expr, negated: bool) -> list[Binary | bool] | None:
             left, right = _facts(cond.lhs, negated), _facts(cond.rhs, negated)
             return None if left is None or right is None else left + right
         case Binary() if cond.op.is_comparison and cond.lhs.dtype is DType.INDEX:
-            op = _NEGATED[cond.op] if negated else cond.op
+            op = cond.op.negated if negated else cond.op
             return [Binary(op, cond.lhs, cond.rhs, DType.BOOL)]
         case _:
             return None
@@ -134,7 +124,7 @@ def _narrow(fact: Binary | bool, ranges: dict[str, tuple[int, int]]) -> bool:
         return True
     form = linear(fact.lhs) + linear(fact.rhs).scale(-1)
     if form.is_constant:
-        if not _holds(fact.op, form.constant):
+        if not decide(fact.op, form.constant, 0):
             _make_empty(ranges)
         return True
     if len(form.terms) != 1 or not isinstance(form.terms[0][0], Var):
@@ -170,17 +160,6 @@ def _narrow(fact: Binary | bool, ranges: dict[str, tuple[int, int]]) -> bool:
         return op is BinaryOp.NE and not low <= -k // c <= high
     ranges[atom.name] = (low, high)
     return True
-
-
-def _holds(op: BinaryOp, value: int) -> bool:
-    return {
-        BinaryOp.LT: value < 0,
-        BinaryOp.LE: value <= 0,
-        BinaryOp.GT: value > 0,
-        BinaryOp.GE: value >= 0,
-        BinaryOp.EQ: value == 0,
-        BinaryOp.NE: value != 0,
-    }[op]
 
 
 def _make_empty(ranges: dict[str, tuple[int, int]]) -> None:

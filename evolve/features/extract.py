@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from evolve.features.access import accesses, reads_constant_offsets, reductions
 from evolve.features.arithmetic import operations
-from evolve.features.domain import Sizes, domain_of
+from evolve.features.domain import domain_of
 from evolve.features.footprint import Box, box_of, union_size
 from evolve.features.model import AccessInfo, BufferUse, Features, LoopInfo, ReductionInfo, Structure
 from evolve.ir.effects import Access, Mode, effects
@@ -16,6 +16,7 @@ from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Buffer, For
 from evolve.ir.types import LoopKind
 from evolve.ir.visit import Site, leaves, walk
+from evolve.workload.model import Sizes
 
 # A loop nest that reads less than this share of what is read of a buffer is no pass over it.
 _PASS_SHARE = 0.5

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 
-from evolve.features.domain import Domain, Sizes, at_sizes
+from evolve.features.domain import Domain, at_sizes
 from evolve.ir.affine import Linear, linear
 from evolve.ir.expr import Expr, Var
+from evolve.workload.model import Sizes
 
 # More boxes than this are not intersected: the largest one then stands for their union.
 _MOST_BOXES = 12

@@ -110,15 +110,6 @@ class Features:
         """Bytes that must be written at least once."""
         return sum(b.written_bytes for b in self.buffers)
 
-    @property
-    def parallel_trips(self) -> float:
-        """Iterations of the source's parallel loops: its threads."""
-        out = 1.0
-        for loop in self.loops:
-            if loop.kind == "parallel":
-                out *= loop.trips
-        return out
-
     def buffer(self, name: str) -> BufferUse:
         """The use of that buffer. Raises KeyError."""
         for b in self.buffers:

@@ -8,6 +8,7 @@
 `variables`   a thread's variables; `expressions`, `loops`, `updates` on top of them
 `execute`     symbolic execution of one thread into loops over flat addresses
 `scalars`     sizes apart from data among the integer parameters
+`tidy`        index arithmetic simplified, conditions decided
 `domain`      thread indices and guards become parallel loops
 `settle`      integer arithmetic does not wrap around, or only outside stated facts
 `addresses`   flat addresses become multi-dimensional subscripts, with proof

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from evolve.frontend.polynomial import ONE, Poly, constant, expression, polynomial, variable
 from evolve.frontend.prove import Known, facts_of, negate, nonnegative, simplify, variable_atom
 from evolve.frontend.refuse import RefusalError
-from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Select, Var, compare
-from evolve.ir.stmt import Alloc, Block, For, If, Reduce, Stmt, Store
+from evolve.frontend.tidy import substitute, tidy
+from evolve.ir.expr import Binary, BinaryOp, Expr, Var, compare
+from evolve.ir.stmt import Block, For, If, Reduce, Stmt, Store
 from evolve.ir.types import DType
-from evolve.ir.visit import children, loads, map_stmt_exprs, rebuild, subexpressions, variables, walk
+from evolve.ir.visit import loads, map_stmt_exprs, subexpressions, variables, walk
 
 _AXIS_NAMES = ("$global.z", "$global.y", "$global.x")
 
@@ -177,7 +178,7 @@ def _bound_axis(
     top = splits[-1] if splits else None
     best: tuple[_Condition, Poly] | None = None
     for c in conds:
-        bound = _upper(name, c, top)
+        bound = _upper(name, c)
         if bound is None:
             continue
         if best is None or (
@@ -225,7 +226,7 @@ def _show(p: Poly) -> str:
     return print_expr(expression(p))
 
 
-def _upper(name: str, c: _Condition, top: Poly | None) -> Poly | None:
+def _upper(name: str, c: _Condition) -> Poly | None:
     """The U of a condition that says name < U."""
     if len(c.facts) != 1:
         return None
@@ -326,87 +327,5 @@ def _tighten(domain: Domain, conds: list[_Condition]) -> None:
     domain.substitution = {k: p.substitute(shifts) for k, p in domain.substitution.items()}
 
 
-def substitute(e: Expr, by: dict[str, Poly]) -> Expr:
-    """Thread variables replaced in every INDEX part of an expression."""
-    if e.dtype is DType.INDEX:
-        return expression(polynomial(e).substitute(by))
-    parts = children(e)
-    return rebuild(e, tuple(substitute(x, by) for x in parts)) if parts else e
-
-
 def _substitute_all(stmts: list[Stmt], by: dict[str, Poly]) -> list[Stmt]:
     return [map_stmt_exprs(s, lambda e: substitute(e, by)) for s in stmts]
-
-
-def tidy(block: Block, known: Known) -> Block:
-    """Index arithmetic simplified and conditions decided by what is known at each place."""
-    out: list[Stmt] = []
-    for s in block.stmts:
-        match s:
-            case For():
-                extent = simplify(polynomial(s.extent), known)
-                body = tidy(s.body, known.inside(s.var, extent))
-                if body.stmts:
-                    out.append(For(s.var, expression(extent), s.kind, body, span=s.span))
-            case If():
-                cond = tidy_expr(s.cond, known)
-                if isinstance(cond, Const):
-                    out.extend(tidy(s.body if cond.value else s.orelse, known).stmts)
-                    continue
-                body = tidy(s.body, known.given(*facts_of(cond)))
-                orelse = tidy(s.orelse, known.given(*facts_of(negate(cond))))
-                if not body.stmts and orelse.stmts:
-                    cond, body, orelse = negate(cond), orelse, body
-                if body.stmts:
-                    out.append(If(cond, body, orelse, s.span))
-            case Alloc():
-                out.append(s)
-            case _:
-                out.append(map_stmt_exprs(s, lambda e, k=known: tidy_expr(e, k)))  # type: ignore[misc]
-    return Block(tuple(out))
-
-
-def tidy_expr(e: Expr, known: Known) -> Expr:
-    """One expression; the sides of a select are simplified under its condition."""
-    if e.dtype is DType.INDEX:
-        return expression(simplify(polynomial(e), known))
-    match e:
-        case Binary(op=BinaryOp.AND | BinaryOp.OR):
-            a = tidy_expr(e.lhs, known)
-            sure = a if e.op is BinaryOp.AND else negate(a)
-            b = tidy_expr(e.rhs, known.given(*facts_of(sure)))
-            absorbing = e.op is BinaryOp.OR
-            for x, y in ((a, b), (b, a)):
-                if isinstance(x, Const):
-                    return x if bool(x.value) == absorbing else y
-            return Binary(e.op, a, b, DType.BOOL)
-        case Binary() if e.op.is_comparison and e.lhs.dtype is DType.INDEX and e.rhs.dtype is DType.INDEX:
-            a, b = tidy_expr(e.lhs, known), tidy_expr(e.rhs, known)
-            made = Binary(e.op, a, b, DType.BOOL)
-            if _holds(made, known):
-                return Const(True, DType.BOOL)
-            if _holds(negate(made), known):
-                return Const(False, DType.BOOL)
-            if made.op in (BinaryOp.EQ, BinaryOp.NE) and _differ(made, known):
-                return Const(made.op is BinaryOp.NE, DType.BOOL)
-            return made
-        case Select():
-            cond = tidy_expr(e.cond, known)
-            if isinstance(cond, Const):
-                return tidy_expr(e.then if cond.value else e.orelse, known)
-            then = tidy_expr(e.then, known.given(*facts_of(cond)))
-            orelse = tidy_expr(e.orelse, known.given(*facts_of(negate(cond))))
-            return Select(cond, then, orelse, e.dtype)
-        case _:
-            parts = children(e)
-            return rebuild(e, tuple(tidy_expr(x, known) for x in parts)) if parts else e
-
-
-def _differ(cond: Binary, known: Known) -> bool:
-    d = polynomial(cond.lhs) - polynomial(cond.rhs)
-    return nonnegative(d - ONE, known) or nonnegative(-d - ONE, known)
-
-
-def _holds(cond: Expr, known: Known) -> bool:
-    facts = facts_of(cond)
-    return bool(facts) and all(nonnegative(f, known) for f in facts)

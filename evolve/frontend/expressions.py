@@ -10,7 +10,6 @@ from evolve.frontend.polynomial import constant, expression
 from evolve.frontend.prove import negate
 from evolve.frontend.refuse import RefusalError
 from evolve.frontend.values import (
-    INTEGERS,
     Arr,
     Data,
     Duty,
@@ -155,8 +154,3 @@ class Evaluator:
             library.call(e.name, args, DType.I32, e.line)
             raise RefusalError(e.line, f"call of {e.name}", "its result cannot be used")
         return library.call(e.name, args, e.type, e.line)
-
-
-def is_integer(t: CType) -> bool:
-    """Whether a C type is one of the integer types."""
-    return isinstance(t, DType) and t in INTEGERS

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from evolve.frontend.addresses import Shape, accesses, rewrite, shape_of
 from evolve.frontend.clang import Parsed, parse
-from evolve.frontend.domain import Domain, domain_of, tidy
+from evolve.frontend.domain import Domain, domain_of
 from evolve.frontend.execute import execute
 from evolve.frontend.finish import assemble, named, nest, numbered
 from evolve.frontend.locate import Found, choose, comment_block, kernels, launches
@@ -17,6 +17,7 @@ from evolve.frontend.read import Reader
 from evolve.frontend.refuse import CannotLiftError, RefusalError
 from evolve.frontend.scalars import separate
 from evolve.frontend.settle import settle
+from evolve.frontend.tidy import tidy
 from evolve.frontend.variables import Thread
 from evolve.ir.errors import EvolveError
 from evolve.ir.expr import Const, Expr, ceildiv, index
@@ -63,7 +64,6 @@ class Lifted:
     kernel: Kernel
     original: Original
     launch: LaunchInfo | None
-    source_path: Path
     comment_block: str | None
     no_wrap: tuple[Expr, ...]
     notes: tuple[str, ...]
@@ -117,7 +117,7 @@ def _lift(parsed: Parsed, found: Found) -> Lifted:
         )
     original = Original(text, found.name, grid, block)
     notes = (*_notes(launch, block, no_wrap), *sorted(thread.notes))
-    return Lifted(kernel, original, launch, parsed.path, comment_block(parsed.text), no_wrap, notes)
+    return Lifted(kernel, original, launch, comment_block(parsed.text), no_wrap, notes)
 
 
 def _refuse_errors(parsed: Parsed, found: Found) -> None:
@@ -152,7 +152,7 @@ def _launch(parsed: Parsed, found: Found) -> LaunchInfo | None:
     for site in launches(parsed, found):
         if site.shared is not None:
             continue
-        dims = launch_dims(parsed, found, site)
+        dims = launch_dims(found, site)
         if dims is not None and all(isinstance(x, Const) for x in dims[1]):
             grid = tuple(canonical(x) for x in dims[0])
             return LaunchInfo(site.line, (grid[0], grid[1], grid[2]), dims[1])

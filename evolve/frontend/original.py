@@ -140,9 +140,9 @@ def kept_definitions(parsed: Parsed, kernel: Found) -> list[Any]:
 Dims = tuple[Expr, Expr, Expr]
 
 
-def launch_dims(parsed: Parsed, kernel: Found, site: LaunchSite) -> tuple[Dims, Dims] | None:
+def launch_dims(kernel: Found, site: LaunchSite) -> tuple[Dims, Dims] | None:
     """Grid and block of a launch over the kernel's scalars; None when they cannot be read off."""
-    host = _Host(parsed, kernel, site)
+    host = _Host(kernel, site)
     try:
         return host.dims(site.grid), host.dims(site.block)
     except RefusalError:
@@ -152,7 +152,7 @@ def launch_dims(parsed: Parsed, kernel: Found, site: LaunchSite) -> tuple[Dims, 
 class _Host:
     """Reads the host's launch geometry. Host variables passed as scalars stand for the parameters."""
 
-    def __init__(self, parsed: Parsed, kernel: Found, site: LaunchSite) -> None:
+    def __init__(self, kernel: Found, site: LaunchSite) -> None:
         self._by_key: dict[int, str] = {}
         params = [c for c in children(kernel.cursor) if kind(c) == "PARM_DECL"]
         for p, a in zip(params, site.arguments, strict=False):

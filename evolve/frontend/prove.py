@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from evolve.frontend.polynomial import ONE, Poly, atom, constant, expression, polynomial, variable
-from evolve.ir.expr import Binary, BinaryOp, Expr, Var, compare
+from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Unary, UnaryOp, Var, compare
 from evolve.ir.types import DType
 
 _DEPTH = 2
@@ -189,20 +189,8 @@ def facts_of(cond: Expr) -> tuple[Poly, ...]:
             return ()
 
 
-_NEGATED = {
-    BinaryOp.LT: BinaryOp.GE,
-    BinaryOp.LE: BinaryOp.GT,
-    BinaryOp.GT: BinaryOp.LE,
-    BinaryOp.GE: BinaryOp.LT,
-    BinaryOp.EQ: BinaryOp.NE,
-    BinaryOp.NE: BinaryOp.EQ,
-}
-
-
 def negate(cond: Expr) -> Expr:
     """The opposite condition; comparisons of integers are turned around, others get a `not`."""
-    from evolve.ir.expr import Const, Unary, UnaryOp
-
     match cond:
         case Const():
             return Const(not cond.value, DType.BOOL)
@@ -214,7 +202,7 @@ def negate(cond: Expr) -> Expr:
             return Binary(BinaryOp.AND, negate(cond.lhs), negate(cond.rhs), DType.BOOL)
         case Binary() if cond.op.is_comparison and not cond.lhs.dtype.is_float:
             if cond.lhs.dtype is DType.INDEX:
-                return compare(_NEGATED[cond.op], cond.lhs, cond.rhs)
-            return Binary(_NEGATED[cond.op], cond.lhs, cond.rhs, DType.BOOL)
+                return compare(cond.op.negated, cond.lhs, cond.rhs)
+            return Binary(cond.op.negated, cond.lhs, cond.rhs, DType.BOOL)
         case _:
             return Unary(UnaryOp.NOT, cond, DType.BOOL)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from evolve.frontend.addresses import upper_bound
-from evolve.frontend.domain import substitute
 from evolve.frontend.polynomial import Poly, constant, expression, polynomial
 from evolve.frontend.prove import Known, facts_of, nonnegative, simplify
 from evolve.frontend.refuse import RefusalError
+from evolve.frontend.tidy import substitute
+from evolve.frontend.values import INTEGERS
 from evolve.frontend.variables import Obligation, Step
 from evolve.ir.expr import BinaryOp, Expr, Var, compare
 from evolve.ir.kernel import Scalar
 from evolve.ir.printer import print_expr
 from evolve.ir.stmt import For
-from evolve.ir.types import DType
-
-_HIGHEST = {DType.I32: 2**31 - 1, DType.U32: 2**32 - 1, DType.I64: 2**63 - 1, DType.U64: 2**64 - 1}
 
 
 def settle(
@@ -25,7 +23,7 @@ def settle(
     Raises RefusalError for an unsigned operation, a narrowing or a division that may go wrong. Signed
     overflow that cannot be bounded is undefined behaviour, which the source does not have.
     """
-    highest = {s.name: _HIGHEST[s.dtype] for s in scalars if s.dtype in _HIGHEST}
+    highest = {s.name: s.dtype.limits[1] for s in scalars if s.dtype in INTEGERS}
     limits: dict[Poly, int] = {}
     places: dict[tuple[Step, ...], Known] = {(): known}
     done: set[tuple[Poly, int | None, int | None, bool, Known]] = set()

@@ -16,16 +16,10 @@ import numpy as np
 from evolve.frontend.ctree import CType
 from evolve.frontend.polynomial import ONE, Poly, constant, expression, polynomial, variable
 from evolve.frontend.refuse import RefusalError
-from evolve.ir.expr import Binary, BinaryOp, Cast, Const, Expr, Select, Unary, UnaryOp, compare
+from evolve.ir.expr import Binary, BinaryOp, Cast, Const, Expr, Select, Unary, UnaryOp, compare, decide
 from evolve.ir.types import DType
 
 INTEGERS = (DType.I32, DType.U32, DType.I64, DType.U64)
-_RANGES = {
-    DType.I32: (-(2**31), 2**31 - 1),
-    DType.U32: (0, 2**32 - 1),
-    DType.I64: (-(2**63), 2**63 - 1),
-    DType.U64: (0, 2**64 - 1),
-}
 AXES = "xyz"
 _MAX_TERMS = 400
 
@@ -170,8 +164,8 @@ def _convert_int(v: Int, to: DType, line: int) -> Value:
         if value is not None and abs(value) <= 2**24:
             return Data(Const(float(value), to), v.duties)
         return Data(Cast(expression(v.poly), to), v.duties)
-    low, high = _RANGES[to]
-    have_low, have_high = _RANGES[v.type]
+    low, high = to.limits
+    have_low, have_high = v.type.limits
     if (low <= have_low and have_high <= high) or _geometry(v.poly):
         return Int(v.poly, to, v.duties)
     duty = Duty(v.poly, low if low > have_low else None, high if high < have_high else None, True, line,
@@ -224,7 +218,7 @@ def integer_operation(op: str, a: Int, b: Int, type_: DType, threads: Threads, l
     else:
         return None
     p = threads.normal(p)
-    low, high = _RANGES[type_]
+    low, high = type_.limits
     if (p.constant is not None and low <= p.constant <= high) or _geometry(p):
         return Int(p, type_, duties)
     return Int(
@@ -279,22 +273,11 @@ def operation(op: str, a: Value, b: Value, type_: CType, threads: Threads, line:
     if op in _COMPARE:
         left, right = x_data.expr, y_data.expr
         if isinstance(left, Const) and isinstance(right, Const):
-            return Data(Const(_decided(_COMPARE[op], left.value, right.value), DType.BOOL), duties)
+            return Data(Const(decide(_COMPARE[op], left.value, right.value), DType.BOOL), duties)
         return Data(Binary(_COMPARE[op], left, right, DType.BOOL), duties)
     if op not in _ARITHMETIC or not isinstance(type_, DType):
         raise RefusalError(line, f"operator {op}", "it is not supported on these operands")
     return Data(Binary(_ARITHMETIC[op], x_data.expr, y_data.expr, type_), duties)
-
-
-def _decided(op: BinaryOp, a: int | float, b: int | float) -> bool:
-    return {
-        BinaryOp.LT: a < b,
-        BinaryOp.LE: a <= b,
-        BinaryOp.GT: a > b,
-        BinaryOp.GE: a >= b,
-        BinaryOp.EQ: a == b,
-        BinaryOp.NE: a != b,
-    }[op]
 
 
 def _pointer_operation(op: str, a: Value, b: Value, threads: Threads, line: int) -> Value:
@@ -309,7 +292,7 @@ def _pointer_operation(op: str, a: Value, b: Value, threads: Threads, line: int)
 def negation(v: Value, type_: CType, line: int) -> Value:
     """Unary minus."""
     if isinstance(v, Int) and isinstance(type_, DType):
-        low, high = _RANGES.get(type_, (None, None))
+        low, high = type_.limits if type_ in INTEGERS else (None, None)
         unsigned = type_ in (DType.U32, DType.U64)
         return Int(-v.poly, type_, v.duties | {Duty(-v.poly, low, high, unsigned, line, "unary -")})
     d = as_data(v, line)

@@ -41,10 +41,22 @@ class BinaryOp(Enum):
 
     @property
     def is_comparison(self) -> bool:
-        return self in _COMPARISONS
+        return self in _NEGATED
+
+    @property
+    def negated(self) -> BinaryOp:
+        """The comparison that holds where this one does not (NaN apart). KeyError for other operators."""
+        return _NEGATED[self]
 
 
-_COMPARISONS = frozenset((BinaryOp.LT, BinaryOp.LE, BinaryOp.GT, BinaryOp.GE, BinaryOp.EQ, BinaryOp.NE))
+_NEGATED = {
+    BinaryOp.LT: BinaryOp.GE,
+    BinaryOp.LE: BinaryOp.GT,
+    BinaryOp.GT: BinaryOp.LE,
+    BinaryOp.GE: BinaryOp.LT,
+    BinaryOp.EQ: BinaryOp.NE,
+    BinaryOp.NE: BinaryOp.EQ,
+}
 
 
 class UnaryOp(Enum):
@@ -206,21 +218,24 @@ def ceildiv(a: Expr | int, b: int) -> Expr:
     return floordiv(add(a, b - 1), b)
 
 
+def decide(op: BinaryOp, a: int | float, b: int | float) -> bool:
+    """The outcome of a comparison of two numbers."""
+    return {
+        BinaryOp.LT: a < b,
+        BinaryOp.LE: a <= b,
+        BinaryOp.GT: a > b,
+        BinaryOp.GE: a >= b,
+        BinaryOp.EQ: a == b,
+        BinaryOp.NE: a != b,
+    }[op]
+
+
 def compare(op: BinaryOp, a: Expr | int, b: Expr | int) -> Expr:
     """An INDEX comparison, folded to a BOOL literal when both sides are constants."""
     lhs = index(a) if isinstance(a, int) else a
     rhs = index(b) if isinstance(b, int) else b
     if isinstance(lhs, Const) and isinstance(rhs, Const):
-        x, y = lhs.value, rhs.value
-        table = {
-            BinaryOp.LT: x < y,
-            BinaryOp.LE: x <= y,
-            BinaryOp.GT: x > y,
-            BinaryOp.GE: x >= y,
-            BinaryOp.EQ: x == y,
-            BinaryOp.NE: x != y,
-        }
-        return Const(table[op], DType.BOOL)
+        return Const(decide(op, lhs.value, rhs.value), DType.BOOL)
     return Binary(op, lhs, rhs, DType.BOOL)
 
 

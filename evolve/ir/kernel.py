@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from evolve.ir.expr import TRUE, Expr
+from evolve.ir.expr import Expr
 from evolve.ir.stmt import Block, Buffer, Span
 from evolve.ir.types import DType
 
@@ -89,8 +89,3 @@ class Module:
     params: tuple[str, ...]
     buffers: tuple[Buffer, ...]
     scalars: tuple[Scalar, ...]
-
-
-def unguarded(kernel: Kernel) -> Variant:
-    """A variant that always applies."""
-    return Variant(TRUE, (kernel,))

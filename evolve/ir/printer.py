@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import assert_never
 
 from evolve.ir.expr import Binary, BinaryOp, Call, Cast, Const, Expr, Load, Select, Unary, Var
-from evolve.ir.kernel import Kernel, Module
+from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Alloc, Barrier, Block, Buffer, For, If, Reduce, Stmt, Store
 from evolve.ir.types import DType, LoopKind
 
@@ -112,16 +111,3 @@ def print_kernel(k: Kernel, *, origins: bool = False) -> str:
     if k.max_threads:
         head.append(f"  launch_bounds({k.max_threads}, {k.min_blocks})")
     return "\n".join([*head, *_lines(k.body, "  ", origins)])
-
-
-def content_hash(item: Kernel | Module) -> str:
-    """A hash of the meaning and the schedule; source spans and notes do not count."""
-    if isinstance(item, Kernel):
-        text = print_kernel(item, origins=True)
-    else:
-        parts = []
-        for v in item.variants:
-            parts.append(f"when {print_expr(v.guard)}")
-            parts += [print_kernel(k, origins=True) for k in v.kernels]
-        text = "\n".join([*parts, item.original.text, item.original.entry])
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -30,6 +30,11 @@ class DType(Enum):
         return self in (DType.F32, DType.F64)
 
     @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the greatest value of an integer type or BOOL. Raises KeyError for the others."""
+        return _LIMITS[self]
+
+    @property
     def c_name(self) -> str:
         """The CUDA C++ spelling. INDEX has none and raises KeyError."""
         return _C_NAME[self]
@@ -43,6 +48,13 @@ _SIZE = {
     DType.U64: 8,
     DType.F32: 4,
     DType.F64: 8,
+}
+_LIMITS = {
+    DType.BOOL: (0, 1),
+    DType.I32: (-(2**31), 2**31 - 1),
+    DType.U32: (0, 2**32 - 1),
+    DType.I64: (-(2**63), 2**63 - 1),
+    DType.U64: (0, 2**64 - 1),
 }
 _C_NAME = {
     DType.BOOL: "bool",
@@ -123,16 +135,11 @@ class Monoid:
 def _extreme(dtype: DType, *, largest: bool) -> int | float:
     if dtype.is_float:
         return math.inf if largest else -math.inf
-    bits = 8 * dtype.size
-    signed = dtype in (DType.I32, DType.I64)
-    half = 1 << (bits - 1)
-    if largest:
-        return half - 1 if signed else 2 * half - 1
-    return -half if signed else 0
+    low, high = dtype.limits
+    return high if largest else low
 
 
 SUM = Monoid("sum")
 PROD = Monoid("prod")
 MIN = Monoid("min")
 MAX = Monoid("max")
-MONOIDS = {m.name: m for m in (SUM, PROD, MIN, MAX)}

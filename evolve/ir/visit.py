@@ -110,11 +110,6 @@ def map_block_exprs(b: Block, f: Callable[[Expr], Expr]) -> Block:
     return Block(tuple(map_stmt_exprs(x, f) for x in b.stmts))
 
 
-def substitute_stmt(s: Stmt, by: Mapping[str, Expr]) -> Stmt:
-    """Replace variables by expressions everywhere in `s`."""
-    return map_stmt_exprs(s, lambda e: substitute(e, by))
-
-
 def substitute_block(b: Block, by: Mapping[str, Expr]) -> Block:
     """Replace variables by expressions everywhere in `b`."""
     return map_block_exprs(b, lambda e: substitute(e, by))

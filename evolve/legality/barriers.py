@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from types import UnionType
 
 import islpy as isl
 
@@ -70,7 +71,7 @@ def _gap(kernel: Kernel, model: Model, race: Race, operations: int) -> Gap | Non
     """Where a barrier separates a sample of the race; None when no uniform place can."""
     with limited(operations):
         first, second = _sample(race)
-    where = dict(zip((s.name for s in model.statements), _leaf_paths(kernel.body, ()), strict=True))
+    where = dict(zip((s.name for s in model.statements), _paths(kernel.body, Store | Reduce), strict=True))
     early, late = race.first, race.second
     for x, y in zip(early.time, late.time, strict=False):
         a, b = (first[x] if isinstance(x, str) else x), (second[y] if isinstance(y, str) else y)
@@ -154,27 +155,15 @@ def _enclosing(body: Block, path: Path) -> tuple[tuple[For | If, ...], tuple[boo
     return tuple(around), tuple(sides)
 
 
-def _leaf_paths(s: Stmt, path: Path) -> list[Path]:
-    """Paths of all stores and reductions, in text order."""
-    if isinstance(s, Store | Reduce):
+def _paths(s: Stmt, kinds: type | UnionType, path: Path = ()) -> list[Path]:
+    """Paths of all statements of these kinds (which contain no others), in text order."""
+    if isinstance(s, kinds):
         return [path]
     out: list[Path] = []
     number = 0
     for block in _blocks(s):
         for x in block.stmts:
-            out += _leaf_paths(x, (*path, number))
-            number += 1
-    return out
-
-
-def _barrier_paths(s: Stmt, path: Path) -> list[Path]:
-    if isinstance(s, Barrier):
-        return [path]
-    out: list[Path] = []
-    number = 0
-    for block in _blocks(s):
-        for x in block.stmts:
-            out += _barrier_paths(x, (*path, number))
+            out += _paths(x, kinds, (*path, number))
             number += 1
     return out
 
@@ -230,7 +219,7 @@ def _edit(body: Block, path: Path, change: Change, position: int) -> Block:
 
 def _minimal(kernel: Kernel, analysis: Analysis, hopeless: frozenset[tuple[str, str]]) -> Kernel:
     """Without the barriers that others make redundant, deepest tried first."""
-    found = _barrier_paths(kernel.body, ())
+    found = _paths(kernel.body, Barrier)
     if len(found) < 2:
         return kernel
     for path in sorted(found, key=lambda p: (-len(p), p)):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from evolve.ir.affine import Ranges, bounds, linear
 from evolve.ir.expr import Expr, Load
 from evolve.ir.poly import Frame, IslObject
-from evolve.ir.stmt import Buffer, For, Leaf, Reduce, Store
+from evolve.ir.stmt import Buffer, Leaf, Reduce, Store
 from evolve.ir.visit import Site
 
 Moment = tuple[int | str, ...]
@@ -68,13 +68,6 @@ class Statement:
     def is_combine(self) -> bool:
         """Folds a partial into an accumulator."""
         return isinstance(self.leaf, Reduce) and self.leaf.origin is None
-
-    @property
-    def combine_loop(self) -> For | None:
-        for p in self.site.loops:
-            if p.kind.is_combine:
-                return p
-        return None
 
 
 @dataclass(frozen=True)

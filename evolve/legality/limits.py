@@ -11,9 +11,7 @@ from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import variables, walk
 from evolve.legality.instances import constant_at
 from evolve.legality.proof import Finding, Proof, refuted, unknown
-
-_AXIS_MOST = {LoopKind.THREAD_X: 1024, LoopKind.THREAD_Y: 1024, LoopKind.THREAD_Z: 64}
-_GRID_MOST = {LoopKind.GRID_X: 2**31 - 1, LoopKind.GRID_Y: 65535, LoopKind.GRID_Z: 65535}
+from evolve.target.limits import BLOCK_MOST, GRID_MOST
 
 
 def check_limits(p: Proof) -> list[Finding]:
@@ -26,8 +24,8 @@ def _threads(p: Proof) -> list[Finding]:
     threads = 1
     for axis, n in p.target.thread_extent.items():
         threads *= n
-        if not 1 <= n <= _AXIS_MOST[axis]:
-            message = f"{axis.value} has {n} threads, outside 1 to {_AXIS_MOST[axis]}"
+        if not 1 <= n <= BLOCK_MOST[axis]:
+            message = f"{axis.value} has {n} threads, outside 1 to {BLOCK_MOST[axis]}"
             out.append(refuted("E-THREADS", message, repair="split the loop and bind the smaller part"))
     declared = p.target.kernel.max_threads
     most = p.limits.threads_per_block
@@ -55,7 +53,7 @@ def _grid(p: Proof) -> list[Finding]:
         extent = simplify(loop.extent, ranges_at(p.target.kernel, site.path))
         if not variables(extent) <= scalars:
             out.append(refuted("E-GRID", f"the extent of grid loop {loop.var} depends on loops around it"))
-        most = _GRID_MOST[loop.kind]
+        most = GRID_MOST[loop.kind]
         n = constant_at(loop.extent, ranges_at(p.target.kernel, site.path))
         if n is not None and n > most:
             out.append(refuted("E-GRID", f"{loop.kind.value} has {n} blocks, more than {most}: {loop.var}"))
@@ -72,7 +70,7 @@ def grid_facts(kernel: Kernel) -> tuple[Expr, ...]:
         loop = site.stmt
         if isinstance(loop, For) and loop.kind in (LoopKind.GRID_Y, LoopKind.GRID_Z):
             ranges = ranges_at(kernel, site.path)
-            fact = simplify(compare(BinaryOp.LE, loop.extent, _GRID_MOST[loop.kind]), ranges)
+            fact = simplify(compare(BinaryOp.LE, loop.extent, GRID_MOST[loop.kind]), ranges)
             if not isinstance(fact, Const):
                 out.append(fact)
     return tuple(dict.fromkeys(out))

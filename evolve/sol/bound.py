@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from evolve.features.domain import Sizes
 from evolve.features.extract import extract
 from evolve.features.model import Features
 from evolve.ir.kernel import Kernel
 from evolve.sol import ceilings
-from evolve.sol.cost import SOFTWARE_EXP, Contract, Cost, least, usual
+from evolve.sol.cost import SOFTWARE_EXP, Cost, least, usual
 from evolve.target.profile import Profile
+from evolve.workload.model import Contract, Sizes
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from evolve.ir.math import FUNCTIONS
-
-Contract = Literal["exact", "reassociate", "fast", "mixed"]
+from evolve.workload.model import Contract
 
 # Instructions of the plain pipe beside the special-function result, for the accurate functions.
 _AROUND = {

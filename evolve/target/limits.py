@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evolve.ir.errors import EvolveError
+from evolve.ir.types import LoopKind
 from evolve.target.profile import Profile
 
-GRID_X_MOST = 2**31 - 1
-GRID_YZ_MOST = 65535
-BLOCK_XY_MOST = 1024
-BLOCK_Z_MOST = 64
+GRID_MOST = {LoopKind.GRID_X: 2**31 - 1, LoopKind.GRID_Y: 65535, LoopKind.GRID_Z: 65535}
+"""Blocks along each axis of a grid: the same on every CUDA GPU since compute capability 3.0."""
+BLOCK_MOST = {LoopKind.THREAD_X: 1024, LoopKind.THREAD_Y: 1024, LoopKind.THREAD_Z: 64}
+"""Threads along each axis of a block, likewise."""
+THREADS_MOST = 1024
+"""Threads of a block, likewise."""
 
 Limiter = Literal["threads", "blocks", "registers", "shared", "too-large"]
 
@@ -78,41 +81,6 @@ def occupancy(profile: Profile, regs_per_thread: int, shared_bytes: int, threads
     if blocks == 0:
         return Occupancy(0, 0, "too-large", 0.0)
     return Occupancy(blocks, blocks * warps, limiter, blocks * warps / warp_slots)
-
-
-def launch_fault(
-    profile: Profile, grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int = 0
-) -> str | None:
-    """Why a launch would be refused, as a clause; None when it is within the limits.
-
-    `shared_bytes` is static plus dynamic shared memory per block. Extents are at least 1.
-    """
-    names = ("x", "y", "z")
-    for name, extent, most in zip(names, grid, (GRID_X_MOST, GRID_YZ_MOST, GRID_YZ_MOST), strict=True):
-        if not 1 <= extent <= most:
-            return f"grid.{name} is {extent}, outside 1 to {most}"
-    for name, extent, most in zip(names, block, (BLOCK_XY_MOST, BLOCK_XY_MOST, BLOCK_Z_MOST), strict=True):
-        if not 1 <= extent <= most:
-            return f"block.{name} is {extent}, outside 1 to {most}"
-    threads = block[0] * block[1] * block[2]
-    if threads > profile.limits.threads_per_block:
-        return f"a block of {threads} threads is over {profile.limits.threads_per_block}"
-    if shared_bytes > profile.memory.shared_bytes_per_block_optin:
-        most = profile.memory.shared_bytes_per_block_optin
-        return f"{shared_bytes} bytes of shared memory per block are over {most}"
-    return None
-
-
-def register_cap(profile: Profile, threads_per_block: int, blocks_per_sm: int = 1) -> int:
-    """The most registers per thread with which `blocks_per_sm` blocks still fit an SM; 0 when they never do.
-
-    Raises as `occupancy` does.
-    """
-    most = profile.limits.registers_per_thread or 0
-    for registers in range(most, 0, -1):
-        if occupancy(profile, registers, 0, threads_per_block).blocks_per_sm >= blocks_per_sm:
-            return registers
-    return 0
 
 
 def _round_up(value: int, step: int) -> int:

@@ -17,8 +17,6 @@ from typing import Literal
 from evolve.ir.errors import EvolveError
 from evolve.target.data import data_dir
 
-TensorType = Literal["fp32", "fp64", "tf32", "fp16", "bf16", "fp8", "int8"]
-
 _STEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 

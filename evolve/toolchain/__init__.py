@@ -1,1 +1,9 @@
-"""From text to machine code and back: NVRTC, the cubin's resources, SASS, and a host C++ compiler."""
+"""From text to machine code and back. Every tool comes from a wheel or from PATH (`tools`).
+
+`nvrtc`         CUDA text to a cubin, in this process, without a GPU
+`cubin`         registers, shared memory, stack and code of its kernels; `elf` the image, `lines` its lines
+`sass`          the code disassembled, in batches
+`instructions`  one instruction and its kind of work; `operands` which registers it reads and writes
+`flow`          basic blocks and loops
+`host_cxx`      the C++ compiler of this machine
+"""

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 SHT_SYMTAB = 2
 SHT_NOBITS = 8
-STT_SECTION = 3
 STT_FUNC = 2
 
 

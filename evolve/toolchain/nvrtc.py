@@ -62,7 +62,7 @@ def compile_cuda(text: str, arch: str = "sm_90", options: Sequence[str] = ()) ->
         raise EvolveError(
             "unsupported-arch",
             f"NVRTC {'.'.join(map(str, nvrtc_version()))} cannot compile for {arch}; it knows {known}",
-            hint="profiles of other architectures give bounds only",
+            hint="GPUs that it has no target for have bounds only: `evolve inspect`",
         )
     nvrtc = _nvrtc()
     # A NUL would end the text silently where the binding hands it over as a C string.

@@ -1,1 +1,16 @@
-"""Transforms: one statement of a program applied to a kernel, IR in and IR out."""
+"""Transforms: one statement of a program applied to a kernel, IR in and IR out.
+
+A family module holds the primitives of one kind, each a function registered by its name in `dsl_spec/`;
+it checks a cheap local precondition and leaves it to `evolve.legality` whether the result is right.
+
+`loops`       split, tile, reorder
+`nests`       jam, distribute
+`mapping`     bind, launch_bounds, unroll, vectorize
+`memory`      stage, accumulate_in_register, set_layout; `window` finds the part of a buffer to stage
+`reductions`  warp_reduce, block_reduce, split_reduction
+`knowledge`   specialize
+`apply`       a statement, or a program, applied
+`moves`       the statements whose preconditions hold next
+`call`        arguments resolved against a kernel, and the table of primitives
+`names`       what a program's names mean; `edit` finding, replacing, tidying
+"""

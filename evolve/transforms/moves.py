@@ -91,7 +91,7 @@ def _candidates(kernel: Kernel, limits: MoveLimits) -> Iterator[tuple[str, ...]]
     for name, site in loops.items():
         assert isinstance(site.stmt, For)
         if site.stmt.kind in FREE:
-            yield from _of_loop(site, site.stmt, extents[name], kernel, limits)
+            yield from _of_loop(site, site.stmt, extents[name], limits)
     yield from _of_nests(kernel, loops, extents)
     yield from _of_buffers(kernel, loops)
 
@@ -122,9 +122,7 @@ def _knowledge(kernel: Kernel, sizes: Mapping[str, tuple[int, ...]]) -> Iterator
                 yield (f"specialize({s.name} % {divisor} == 0)",)
 
 
-def _of_loop(
-    site: Site, loop: For, extent: int | None, kernel: Kernel, limits: MoveLimits
-) -> Iterator[tuple[str, ...]]:
+def _of_loop(site: Site, loop: For, extent: int | None, limits: MoveLimits) -> Iterator[tuple[str, ...]]:
     name = loop.var
     factors = [f for f in SPLITS if _cuts(extent, f)]
     if factors:

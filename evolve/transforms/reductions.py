@@ -136,12 +136,12 @@ class _Shared:
 
 def _share(kernel: Kernel, name: str, threads: int, form: _Form, note: str) -> Kernel:
     loop, site = loop_at(kernel, name)
-    for shared in tuple(_reductions(kernel, loop, site)):
+    for shared in tuple(_reductions(loop, site)):
         kernel = _one(kernel, name, threads, shared, form, note)
     return with_kind(kernel, name, form.loop, note)
 
 
-def _reductions(kernel: Kernel, loop: For, site: Site) -> Iterator[_Shared]:
+def _reductions(loop: For, site: Site) -> Iterator[_Shared]:
     local = declared_in(loop.body)
     found = False
     for leaf, below in leaves(loop.body):

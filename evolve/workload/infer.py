@@ -6,13 +6,13 @@ from math import prod
 from typing import Protocol
 
 from evolve.ir.effects import Mode, effects
+from evolve.ir.evaluate import evaluate
 from evolve.ir.expr import Binary, BinaryOp, Expr, Var
 from evolve.ir.kernel import Kernel, Original
 from evolve.ir.stmt import For
 from evolve.ir.types import DType
 from evolve.ir.visit import walk
 from evolve.workload.model import ArraySpec, LaunchSpec, Role, Sizes, Workload
-from evolve.workload.sizes import evaluate
 
 _LOG2_ELEMENTS = 27
 _TWO_DIMENSIONS = 8192

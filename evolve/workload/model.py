@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from evolve.ir.errors import EvolveError
+from evolve.ir.evaluate import evaluate
 from evolve.ir.expr import Expr
 from evolve.ir.types import DType
-from evolve.workload.sizes import evaluate, size_text
+from evolve.workload.sizes import size_text
 
 Role = Literal["in", "out", "inout"]
 Contract = Literal["exact", "reassociate", "fast", "mixed"]

@@ -1,12 +1,12 @@
-"""The workload of a run: inferred, then what the file's comment says, then what --workload says."""
+"""The workload of a run: inferred, then what the file's comment or the user's TOML says instead."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 
 from evolve.workload.infer import LiftedKernel, infer
-from evolve.workload.model import Workload
-from evolve.workload.toml import from_toml, read_file
+from evolve.workload.model import Contract, Workload
+from evolve.workload.toml import from_toml
 from evolve.workload.validate import validate
 
 
@@ -15,19 +15,23 @@ def resolve(
     *,
     comment: str | None = None,
     source: str | None = None,
-    override_file: str | Path | None = None,
+    override: str | None = None,
+    override_file: str | None = None,
+    numerics: Contract | None = None,
 ) -> Workload:
-    """`comment`: the TOML of a `/* evolve … */` block in the file `source`; `override_file` replaces it.
+    """`comment`: the TOML of a `/* evolve … */` block in the file `source`; `override`, the text of
+    `override_file`, replaces it; `numerics`, where given, replaces the contract of either.
 
-    Raises EvolveError for a workload that cannot be read or does not fit the kernel.
+    Raises EvolveError for a text that is no workload or does not fit the kernel.
     """
-    workload = infer(lifted)
-    file: str | None = None
-    if override_file is not None:
-        file = str(override_file)
-        workload = from_toml(read_file(override_file), workload, file)
+    workload, file = infer(lifted), None
+    if override is not None:
+        file = override_file
+        workload = from_toml(override, workload, file)
     elif comment is not None:
         file = source
         workload = from_toml(comment, workload, file)
+    if numerics is not None:
+        workload = replace(workload, numerics=numerics)
     validate(workload, lifted.kernel, lifted.no_wrap, file)
     return workload

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import product
 
+from evolve.ir.evaluate import evaluate
 from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Var
 from evolve.ir.types import DType
 from evolve.ir.visit import subexpressions, variables
 from evolve.workload.model import Sizes, Workload
-from evolve.workload.sizes import evaluate
 
 _FREE = (1, 3)
 _MAX_CANDIDATES = 14

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 import tomllib
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evolve.ir.errors import EvolveError
 from evolve.ir.types import DType
-from evolve.workload.model import FAMILIES, ArraySpec, LaunchSpec, Sizes, Tolerance, Workload
+from evolve.workload.model import (
+    FAMILIES,
+    ArraySpec,
+    Contract,
+    LaunchSpec,
+    Role,
+    Sizes,
+    Tolerance,
+    Workload,
+)
 from evolve.workload.sizes import parse_size, size_text
 
-_MAX_BYTES = 1_000_000
 SizeText = str | int
 Scalar = Annotated[int | float, Field(allow_inf_nan=False)]
 
@@ -24,7 +31,7 @@ class _Strict(BaseModel):
 
 
 class _Array(_Strict):
-    role: Literal["in", "out", "inout"] | None = None
+    role: Role | None = None
     dtype: Literal["f32", "f64", "i32", "u32", "i64", "u64"] | None = None
     extents: list[SizeText] | None = None
 
@@ -42,7 +49,7 @@ class _Tolerance(_Strict):
 
 class _File(_Strict):
     entry: str | None = None
-    numerics: Literal["exact", "reassociate", "fast", "mixed"] | None = None
+    numerics: Contract | None = None
     families: list[str] | None = Field(default=None, min_length=1)
     timed: list[dict[str, Scalar]] | None = Field(default=None, min_length=1)
     check: list[dict[str, Scalar]] | None = None
@@ -82,17 +89,6 @@ def _number(v: int | float) -> str:
         return str(int(v))
     text = repr(float(v))
     return text if "." in text or "e" not in text else text.replace("e", ".0e")
-
-
-def read_file(path: str | Path) -> str:
-    """The text of a workload file. Raises EvolveError no-workload."""
-    p = Path(path)
-    try:
-        if p.stat().st_size > _MAX_BYTES:
-            raise EvolveError("no-workload", f"{p} is larger than {_MAX_BYTES} bytes", file=str(p))
-        return p.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise EvolveError("no-workload", f"{p} cannot be read as text", file=str(p)) from error
 
 
 def from_toml(text: str, base: Workload, file: str | None = None) -> Workload:

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from math import prod
 
 from evolve.ir.errors import EvolveError
+from evolve.ir.evaluate import evaluate
 from evolve.ir.expr import Expr
 from evolve.ir.kernel import Kernel
 from evolve.ir.printer import print_expr
-from evolve.ir.types import DType
+from evolve.ir.types import LoopKind
 from evolve.ir.visit import variables
+from evolve.target.limits import BLOCK_MOST, GRID_MOST, THREADS_MOST
 from evolve.workload.model import Sizes, Workload
-from evolve.workload.sizes import evaluate, size_text
+from evolve.workload.sizes import size_text
 
-_RANGES = {
-    DType.I32: (-(2**31), 2**31 - 1),
-    DType.U32: (0, 2**32 - 1),
-    DType.I64: (-(2**63), 2**63 - 1),
-    DType.U64: (0, 2**64 - 1),
-    DType.BOOL: (0, 1),
-}
 _MAX_BYTES = 1 << 42
 
 
@@ -102,7 +98,7 @@ def _sizes(sizes: Sizes, k: Kernel, where: str) -> Iterator[EvolveError]:
             continue
         if not isinstance(value, int):
             yield EvolveError("bad-scalar", f"{where}: {name} = {value} is not an integer")
-        low, high = _RANGES[s.dtype]
+        low, high = s.dtype.limits
         if s.is_size:
             low = 1
         if not low <= value <= high:
@@ -125,7 +121,11 @@ def _extents(w: Workload, k: Kernel, sizes: Sizes, where: str) -> Iterator[Evolv
         yield EvolveError("bad-scalar", f"{where}: the arrays take {w.bytes_at(sizes)} bytes")
     block = [int(evaluate(e, sizes)) for e in w.launch.block]
     grid = [int(evaluate(e, sizes)) for e in w.launch.grid]
-    if min(block) < 1 or block[0] * block[1] * block[2] > 1024 or block[2] > 64:
+    if min(block) < 1 or prod(block) > THREADS_MOST or _beyond(block, BLOCK_MOST):
         yield EvolveError("workload-mismatch", f"launch: a block of {block} threads cannot be launched")
-    if min(grid) < 0 or grid[0] > 2**31 - 1 or max(grid[1:]) > 65535:
+    if min(grid) < 0 or _beyond(grid, GRID_MOST):
         yield EvolveError("workload-mismatch", f"{where}: a grid of {grid} blocks cannot be launched")
+
+
+def _beyond(dims: list[int], most: Mapping[LoopKind, int]) -> bool:
+    return any(n > high for n, high in zip(dims, most.values(), strict=True))

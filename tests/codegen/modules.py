@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from evolve.ir.expr import TRUE, Expr, ceildiv, index, var
 from evolve.ir.kernel import Kernel, Module, Original, Variant
+from evolve.ir.stmt import Block, Buffer, Stmt
+from tests.codegen.scheduled_ir import sizes
+from tests.kernels_ir import checked
 
 ONE = index(1)
 
@@ -75,3 +78,24 @@ def module_of(*kernels: Kernel) -> Module:
     grid, block = LAUNCHES[k.name]
     original = Original(TEXTS[k.name], k.name, grid, block)
     return Module(tuple(Variant(TRUE, (x,)) for x in kernels), original, k.params, k.buffers, k.scalars)
+
+
+def kernel_of(params: str, buffers: tuple[Buffer, ...], body: Stmt, *facts: Expr) -> Kernel:
+    """A kernel named k; of the names in `params`, those without a buffer are sizes."""
+    names = params.split()
+    held = {b.name for b in buffers}
+    scalars = sizes(*(n for n in names if n not in held))
+    return checked(Kernel("k", tuple(names), buffers, scalars, Block((body,)), facts))
+
+
+def bare_module(k: Kernel) -> Module:
+    """The kernel as the only variant, before an original that does nothing."""
+    one = (index(1), index(1), index(1))
+    params = ", ".join(f"float* {p}" if any(p == b.name for b in k.buffers) else f"int {p}" for p in k.params)
+    return Module(
+        (Variant(TRUE, (k,)),),
+        Original(f"__global__ void plain({params}) {{}}\n", "plain", one, one),
+        k.params,
+        k.buffers,
+        k.scalars,
+    )

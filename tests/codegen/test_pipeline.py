@@ -52,7 +52,7 @@ def module_of(lifted: Lifted, program: str) -> Module:
 
 
 def shapes_of(lifted: Lifted, scalars: dict[str, int | float]) -> dict[str, tuple[int, ...]]:
-    from evolve.codegen.host_eval import evaluate
+    from evolve.ir.evaluate import evaluate
 
     return {b.name: tuple(int(evaluate(e, scalars)) for e in b.extents) for b in lifted.kernel.buffers}
 

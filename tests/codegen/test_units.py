@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evolve.codegen.ctext import literal
-from evolve.codegen.host_eval import evaluate
 from evolve.codegen.names import Names
 from evolve.codegen.sizes import INT_MAX, Magnitudes
 from evolve.codegen.vectors import divisor, is_wide, lane_guard
 from evolve.ir.affine import Ranges
+from evolve.ir.evaluate import evaluate
 from evolve.ir.expr import BinaryOp, Expr, add, ceildiv, compare, floordiv, index, mod, mul, var
 from evolve.ir.types import DType
 

@@ -11,11 +11,11 @@ from evolve.codegen.original import render_original
 from evolve.devices.sim.build import compile_host
 from evolve.devices.sim.execute import ExecOptions, execute
 from evolve.frontend.lift import Lifted
+from evolve.ir.evaluate import evaluate
 from evolve.ir.expr import Expr
 from evolve.workload.infer import infer
 from evolve.workload.inputs import generate, numpy_dtype
 from evolve.workload.model import Sizes
-from evolve.workload.sizes import evaluate
 from tests.interpreter import run
 
 MAX_BYTES = 100_000

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from evolve.frontend.polynomial import ONE, Poly, constant, expression, polynomial, variable
 from evolve.frontend.prove import Known, facts_of, negate, nonnegative, simplify
+from evolve.ir.evaluate import evaluate
 from evolve.ir.expr import Binary, BinaryOp, Expr, compare, floordiv, index, mod, var
 from evolve.ir.types import DType
-from evolve.workload.sizes import evaluate, parse_size
+from evolve.workload.sizes import parse_size
 
 NAMES = ("i", "j", "n", "m")
 

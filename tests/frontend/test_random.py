@@ -12,8 +12,8 @@ from evolve.devices.sim.build import compile_host
 from evolve.devices.sim.execute import ExecOptions, execute
 from evolve.frontend.lift import Lifted, lift
 from evolve.frontend.refuse import CannotLiftError
+from evolve.ir.evaluate import evaluate
 from evolve.ir.stmt import Buffer
-from evolve.workload.sizes import evaluate
 from tests.frontend.random_kernels import text
 from tests.interpreter import run
 

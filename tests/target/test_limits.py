@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evolve.ir.errors import EvolveError
-from evolve.target.limits import launch_fault, occupancy, register_cap
+from evolve.target.limits import occupancy
 from evolve.target.profile import load_profile
 
 
@@ -51,14 +51,6 @@ def test_more_of_anything_never_raises_occupancy() -> None:
         assert counts == sorted(counts, reverse=True)
 
 
-def test_register_cap_is_what_launch_bounds_gives() -> None:
-    gpu = load_profile("h200-sxm")
-    assert register_cap(gpu, 1024) == 64
-    assert register_cap(gpu, 256, 2) == 128
-    assert register_cap(gpu, 128) == 255
-    assert register_cap(gpu, 1024, 3) == 0
-
-
 def test_another_vendor_has_no_occupancy_model() -> None:
     with pytest.raises(EvolveError) as caught:
         occupancy(load_profile("mi300x"), 32, 0, 256)
@@ -69,28 +61,3 @@ def test_another_vendor_has_no_occupancy_model() -> None:
 def test_impossible_needs_are_refused(registers: int, shared: int, threads: int) -> None:
     with pytest.raises(ValueError, match="at least"):
         occupancy(load_profile("t4"), registers, shared, threads)
-
-
-@pytest.mark.parametrize(
-    ("grid", "block", "shared", "said"),
-    [
-        ((2**31 - 1, 65535, 65535), (1024, 1, 1), 232448, None),
-        ((2**31, 1, 1), (1, 1, 1), 0, "grid.x"),
-        ((1, 65536, 1), (1, 1, 1), 0, "grid.y"),
-        ((1, 1, 65536), (1, 1, 1), 0, "grid.z"),
-        ((0, 1, 1), (1, 1, 1), 0, "grid.x"),
-        ((1, 1, 1), (1025, 1, 1), 0, "block.x"),
-        ((1, 1, 1), (1, 1, 65), 0, "block.z"),
-        ((1, 1, 1), (32, 33, 1), 0, "1056 threads"),
-        ((1, 1, 1), (32, 1, 1), 232449, "shared"),
-    ],
-)
-def test_launch_faults(
-    grid: tuple[int, int, int], block: tuple[int, int, int], shared: int, said: str | None
-) -> None:
-    fault = launch_fault(load_profile("h200-sxm"), grid, block, shared)
-    if said is None:
-        assert fault is None
-    else:
-        assert fault is not None
-        assert said in fault

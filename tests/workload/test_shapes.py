@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from evolve.ir.evaluate import evaluate
 from evolve.ir.expr import BinaryOp, Expr, compare, mod, var
 from evolve.workload.infer import infer
 from evolve.workload.shapes import check_shapes_for
-from evolve.workload.sizes import evaluate
 from tests import kernels_ir
 from tests.workload.helpers import handmade
 

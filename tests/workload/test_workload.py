@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from evolve.ir.errors import EvolveError
@@ -82,16 +80,16 @@ def test_data_scalars_need_not_be_repeated() -> None:
     assert from_toml("[[timed]]\nn = 64\nalpha = 2\n", base).timed == ({"alpha": 2.0, "n": 64},)
 
 
-def test_comment_then_file(tmp_path: Path) -> None:
+def test_comment_then_file_then_contract() -> None:
     comment = "[[timed]]\nrows = 8\ncols = 16\n"
     assert resolve(SOFTMAX, comment=comment, source="k.cu").timed == ({"rows": 8, "cols": 16},)
-    path = tmp_path / "w.toml"
-    path.write_text("[[timed]]\nrows = 2\ncols = 4\n")
-    chosen = resolve(SOFTMAX, comment=comment, source="k.cu", override_file=path)
-    assert chosen.timed == ({"rows": 2, "cols": 4},)
+    other = "numerics = 'exact'\n[[timed]]\nrows = 2\ncols = 4\n"
+    chosen = resolve(SOFTMAX, comment=comment, source="k.cu", override=other, override_file="w.toml")
+    assert (chosen.timed, chosen.numerics) == (({"rows": 2, "cols": 4},), "exact")
+    assert resolve(SOFTMAX, override=other, numerics="fast").numerics == "fast"
     with pytest.raises(EvolveError) as caught:
-        resolve(SOFTMAX, override_file=tmp_path / "none.toml")
-    assert caught.value.code == "no-workload"
+        resolve(SOFTMAX, override="[[timed]]\nrows = 2\n", override_file="w.toml")
+    assert (caught.value.code, caught.value.file) == ("missing-scalar", "w.toml")
 
 
 @pytest.mark.parametrize(
