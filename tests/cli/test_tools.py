@@ -9,6 +9,7 @@ import pytest
 from evolve.cli import doctor
 from evolve.cli.main import main
 from evolve.dsl.registry import primitives
+from evolve.target.data import data_dir
 from evolve.target.profile import list_profiles
 
 
@@ -41,6 +42,15 @@ def test_devices_lists_every_profile_and_says_what_the_times_are(capfd: pytest.C
     assert set(found) == {*(f"sim:{stem}" for stem in list_profiles()), "cuda"}
     assert found["sim:h200-sxm"]["timing"] == "estimated"
     assert found["sim:mi300x"]["usable"] is False and found["sim:v100-sxm2"]["usable"] is False
+
+
+def test_a_gpu_that_nothing_compiles_for_still_has_bounds(capfd: pytest.CaptureFixture[str]) -> None:
+    kernel = str(data_dir("kernels") / "vecadd.cu")
+    options = ("--kernel", kernel, "--device", "sim:mi300x", "--json")
+    status, out = answer(capfd, "inspect", *options)
+    assert status == 0 and json.loads(out)["sol"][0]["binding"] == "dram"
+    status, out = answer(capfd, "run", "--budget", "1", *options)
+    assert status == 2 and json.loads(out)["error"]["code"] == "unsupported-arch"
 
 
 def test_doctor_is_content_here(capfd: pytest.CaptureFixture[str]) -> None:
