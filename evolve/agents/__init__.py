@@ -1,1 +1,6 @@
-"""Agents: what offers transform programs to the search."""
+"""Agents: what offers transform programs to the search.
+
+`base`      the protocol: a context in, proposals out
+`holes`     programs with choices left to the tuner
+`expert`    sketches for the shape of a kernel's loops; `random` the control; `registry` by name
+"""

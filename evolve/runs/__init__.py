@@ -1,1 +1,7 @@
-"""Runs: the run folder and folds over its events (state, resume, replay, show)."""
+"""Runs: the folder, a session of the search over it, and folds over its events.
+
+`session`  start, resume, replay
+`folder`   what lies in a run's folder, and finding a run by id or path
+`summary`  the document of `run --json`; `story` that of `show --json`
+`version`  of the installed package
+"""

@@ -1,1 +1,9 @@
-"""The search: the loop, budget, stop rules, champion protocol."""
+"""The search: which programs are tried, and what their results mean.
+
+`loop`       numbered proposals with a fixed look-ahead; budget, champion protocol
+`state`      a fold over the events; `journal` writes them, and gives a resumed run its own back
+`propose`    agent, mutation or crossover; `variation` the latter two; `tuning` fills holes; `stops`
+`workers`    evaluating proposals: in this process, or in forked ones (`pool`)
+`problem`    the seam: what the loop needs of a kernel, as a protocol on texts
+`task`       the real problem behind it: kernel, compiler and scorer; `devices` what `--device` names
+"""
