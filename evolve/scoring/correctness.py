@@ -17,12 +17,15 @@ from evolve.ir.errors import EvolveError
 from evolve.scoring.references import Expected, References
 from evolve.scoring.task import Task, size_key
 from evolve.workload.model import Sizes
-from evolve.workload.shapes import check_shapes_for
 
 MEMORY_MB = 4096
 TIME_LIMIT_S = 20.0
 LARGEST_CHECK_BYTES = 4 << 20
-"""Of all arrays, but for a variant's smallest shape, which runs whatever its size."""
+"""Of all arrays, at the shapes beyond a variant's smallest."""
+
+LARGEST_FIRST_BYTES = 16 << 20
+"""Of all arrays at a variant's smallest shape. Execution with its shadow memory and a float64 reference take
+about ten times as much, and about a second for each 20 MiB."""
 
 
 @dataclass(frozen=True)
@@ -51,16 +54,24 @@ def original_plan(task: Task) -> Plan:
     return [(s, f) for s in task.workload.check for f in task.workload.families]
 
 
+def too_large(task: Task, rendered: Rendered) -> tuple[int, Sizes] | None:
+    """The first variant whose guard holds at no shape small enough to be executed, and its smallest shape."""
+    for number, v in enumerate(rendered.variants):
+        shapes = task.shapes_for(v.guard)
+        if shapes and task.workload.bytes_at(shapes[0]) > LARGEST_FIRST_BYTES:
+            return number, shapes[0]
+    return None
+
+
 def variant_plan(task: Task, rendered: Rendered) -> Plan:
     """For every variant the smallest shapes in its guard, some one step outside, and the workload's own.
 
     Input families rotate over the shapes.
     """
     families = task.workload.families
-    sizes = [s.name for s in task.source.kernel.scalars if s.is_size]
     plan: Plan = []
     for number, v in enumerate(rendered.variants):
-        shapes = check_shapes_for((v.guard,), task.workload, sizes)
+        shapes = task.shapes_for(v.guard)
         small = [s for s in shapes[1:] if task.workload.bytes_at(s) <= LARGEST_CHECK_BYTES]
         own = [s for s in task.workload.check if concretise(rendered, s)[0] == number and s not in shapes]
         plan += [(s, families[(k + 1) % len(families)]) for k, s in enumerate([*shapes[:1], *small, *own])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +18,8 @@ from evolve.workload.model import Sizes
 
 Arrays = dict[str, NDArray[Any]]
 
-KEPT = 256
-"""References kept in memory; check shapes are small."""
+KEPT_BYTES = 64 << 20
+"""Of references kept in memory, those that were not used for longest dropped first."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,11 @@ class Expected:
     values: Arrays
     tolerances: Arrays
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(a.nbytes for group in (self.inputs, self.values, self.tolerances) for a in group.values())
+
 
 class References:
     """References of one task, on demand."""
@@ -36,18 +42,22 @@ class References:
     def __init__(self, task: Task) -> None:
         self.task = task
         self.reference: Reference = render_reference(task.source.kernel)
-        self._kept: dict[object, Expected] = {}
+        self._kept: OrderedDict[object, Expected] = OrderedDict()
+        self._bytes = 0
 
     def expected(self, sizes: Sizes, family: str, *, keep: bool = True) -> Expected:
         """Inputs and expected outputs. Raises EvolveError `sim.reference` when the reference itself fails."""
         key = (size_key(sizes), family)
         found = self._kept.get(key)
-        if found is None:
-            found = self._compute(sizes, family)
-            if keep:
-                if len(self._kept) >= KEPT:
-                    self._kept.clear()
-                self._kept[key] = found
+        if found is not None:
+            self._kept.move_to_end(key)
+            return found
+        found = self._compute(sizes, family)
+        if keep and found.nbytes <= KEPT_BYTES:
+            self._kept[key] = found
+            self._bytes += found.nbytes
+            while self._bytes > KEPT_BYTES:
+                self._bytes -= self._kept.popitem(last=False)[1].nbytes
         return found
 
     def inputs(self, sizes: Sizes, family: str) -> Arrays:

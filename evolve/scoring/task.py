@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from evolve.compiler.compile import Source
+from evolve.ir.expr import Expr
 from evolve.ir.kernel import Module
 from evolve.sol.bound import Bound, bound
 from evolve.target.profile import Profile
 from evolve.workload.model import Sizes, Workload
+from evolve.workload.shapes import check_shapes_for
 
 Status = Literal["scored", "compile_failed", "incorrect", "quarantined"]
 
@@ -24,6 +26,15 @@ class Task:
     profile: Profile
     seed: int = 0
     bounds: tuple[Bound, ...] = field(default=(), hash=False)
+    _shapes: dict[Expr, tuple[Sizes, ...]] = field(default_factory=dict, compare=False, repr=False)
+
+    def shapes_for(self, guard: Expr) -> tuple[Sizes, ...]:
+        """Shapes to check a variant with this guard at, as `check_shapes_for` has them; remembered."""
+        found = self._shapes.get(guard)
+        if found is None:
+            names = [s.name for s in self.source.kernel.scalars if s.is_size]
+            found = self._shapes[guard] = tuple(check_shapes_for((guard,), self.workload, names))
+        return found
 
     @property
     def outputs(self) -> tuple[str, ...]:

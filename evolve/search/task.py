@@ -22,6 +22,7 @@ from evolve.ir.printer import print_expr, print_kernel
 from evolve.ir.stmt import For
 from evolve.ir.visit import local_buffers, walk
 from evolve.legality.verdict import Limits
+from evolve.scoring.correctness import too_large
 from evolve.scoring.task import Outcome, Task, make_task
 from evolve.search.devices import choose_device
 from evolve.search.problem import (
@@ -127,6 +128,9 @@ class KernelProblem:
         unused = self._unused(rendered)
         if unused is not None:
             return Compiled("REFUTED", (asdict(unused),))
+        unchecked = self._unchecked(rendered)
+        if unchecked is not None:
+            return Compiled("UNKNOWN", (asdict(unchecked),))
         return Compiled(verdict, diagnostics, rendered.fingerprint, done.module)
 
     def _unused(self, rendered: Rendered) -> Diagnostic | None:
@@ -142,6 +146,21 @@ class KernelProblem:
             "E-GUARD-TIMED",
             f"at the timed sizes ({sizes}) the condition {guard} is false, so the original would run",
             repair="specialize to a condition that the timed sizes satisfy",
+        )
+
+    def _unchecked(self, rendered: Rendered) -> Diagnostic | None:
+        """Why a variant could not be executed: its condition holds at large sizes only."""
+        found = too_large(self.task, rendered)
+        if found is None:
+            return None
+        number, sizes = found
+        at = ", ".join(f"{n} = {v}" for n, v in sizes.items())
+        most = f"{self.task.workload.bytes_at(sizes) / 2**20:.0f} MiB of arrays"
+        return Diagnostic(
+            "E-GUARD-CHECK",
+            f"the smallest sizes that satisfy {print_expr(rendered.variants[number].guard)} are {at} "
+            f"({most}): too large to be executed under checks",
+            repair="specialize to divisors, or to fewer sizes",
         )
 
     def score(self, compiled: Compiled) -> Score:
