@@ -9,6 +9,7 @@ from typing import Any, Literal
 from evolve.compiler.compile import Source
 from evolve.ir.expr import Expr
 from evolve.ir.kernel import Module
+from evolve.ir.scope import conjuncts
 from evolve.sol.bound import Bound, bound
 from evolve.target.profile import Profile
 from evolve.workload.model import Sizes, Workload
@@ -33,7 +34,7 @@ class Task:
         found = self._shapes.get(guard)
         if found is None:
             names = [s.name for s in self.source.kernel.scalars if s.is_size]
-            found = self._shapes[guard] = tuple(check_shapes_for((guard,), self.workload, names))
+            found = self._shapes[guard] = tuple(check_shapes_for(conjuncts((guard,)), self.workload, names))
         return found
 
     @property
