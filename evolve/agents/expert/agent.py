@@ -2,37 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 
-from evolve.agents.base import Context, Proposal
-from evolve.agents.expert import maps, products, rows, tiles
+from evolve.agents.base import Context, Parent, Proposal
+from evolve.agents.expert import columns, fallback, maps, products, rows, tiles
 from evolve.agents.expert.shape import describe
+from evolve.agents.expert.sketch import Sketch
+from evolve.agents.expert.variations import variations
+from evolve.ir.kernel import Kernel
 
 PER_ASK = 4
+ANSWERS = 1
+"""Of these, from the third ask on: edits of the best program that its gap calls for."""
+FIRST = 2
+"""Asks that go to sketches alone."""
 
 
 class Expert:
-    """Offers every sketch once, favourites first, a few at a time; nothing when they are used up."""
+    """Offers every sketch once, favourites first, a few at a time, beside edits of the best program that
+    answer its gap report; when the sketches are used up, edits of the best and of the parents only."""
 
     def propose(self, context: Context) -> Sequence[Proposal]:
-        """The next few sketches. The search's own mutation and crossover refine what scores."""
-        offers = list(self._all(context))
-        start = context.ask * PER_ASK
-        return offers[start : start + PER_ASK]
+        """The next few programs: a function of the context alone."""
+        offers = sketches(context.kernel, dict(context.workload["sizes"]))
+        alone = FIRST * PER_ASK
+        if context.ask < FIRST:
+            start, count = context.ask * PER_ASK, PER_ASK
+        else:
+            count = PER_ASK - ANSWERS
+            start = alone + (context.ask - FIRST) * count
+        made = [Proposal(s.text, operator="sketch", note=s.why) for s in offers[start : start + count]]
+        if context.ask >= FIRST or not made:
+            made += _answers(context, PER_ASK - len(made), used_up=start - len(offers))
+        return made
 
-    def _all(self, context: Context) -> Iterator[Proposal]:
-        sizes = dict(context.workload["sizes"])
-        shape = describe(context.kernel, sizes)
-        families = (
-            products.sketches(shape),
-            tiles.sketches(shape),
-            rows.sketches(shape, sizes),
-            maps.rows_a_thread(shape),
-            maps.sketches(shape),
-        )
-        seen: set[str] = set()
-        for family in families:
-            for text, why in family:
-                if text not in seen:
-                    seen.add(text)
-                    yield Proposal(text, operator="sketch", note=why)
+
+def sketches(kernel: Kernel, sizes: Mapping[str, int]) -> list[Sketch]:
+    """All sketches for a lifted kernel at the sizes that are timed, favourites first."""
+    known = dict(sizes)
+    shape = describe(kernel, known)
+    families = (
+        products.sketches(shape, known),
+        tiles.sketches(shape, known),
+        columns.sketches(shape, known),
+        rows.sketches(shape, known),
+        maps.rows_a_thread(shape, known),
+        maps.sketches(shape, known),
+        maps.vector_rows(shape, known),
+    )
+    found = {s.text: s for family in families for s in family}
+    for s in fallback.sketches(shape, known):
+        found.setdefault(s.text, s)
+    return list(found.values())
+
+
+def _answers(context: Context, count: int, used_up: int) -> list[Proposal]:
+    """Edits of the best program and, after those, of the parents that have not been tried lately."""
+    tried = {_plain(a.program) for a in context.recent}
+    pool: list[tuple[Parent, Sketch]] = []
+    for parent in dict.fromkeys((context.best, *context.parents)):
+        if parent.program.strip():
+            pool += [(parent, s) for s in variations(parent, context.legal_moves(parent.program))]
+    fresh = [(p, s) for p, s in pool if _plain(s.text) not in tried]
+    # A new best is edited from its first edit on; one whose edits were tried long ago, from a later one.
+    news = any(a.proposal == context.best.proposal for a in context.recent)
+    start = 0 if news or not fresh else max(0, used_up) % len(fresh)
+    return [
+        Proposal(s.text, (p.proposal,), "answer", s.why) for p, s in (fresh[start:] + fresh[:start])[:count]
+    ]
+
+
+def _plain(text: str) -> str:
+    return "".join(text.split())

@@ -5,77 +5,232 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import lcm
 
-from evolve.agents.expert.shape import Shape, size_of
-from evolve.agents.expert.text import choice, program
+from evolve.agents.expert.facts import Facts
+from evolve.agents.expert.grids import on_grid
+from evolve.agents.expert.shape import Inner, Shape
+from evolve.agents.expert.sketch import Sketch
+from evolve.agents.expert.text import call, choice, in_order, program
+from evolve.ir.effects import Mode
+from evolve.ir.visit import variables
 
 WIDTHS = (4, 2, 1)
 THREADS = (256, 512, 128, 1024)
-CHUNKS = (1, 2, 4)
-ROWS = (4, 8, 2, 16)
+CHUNKS = (2, 4, 1)
+ROWS = (8, 4, 2, 16)
+BLOCK = 256
+NARROW = 128
+"""Below so many threads along the contiguous loop a block takes several rows."""
 
 
-def sketches(shape: Shape) -> Iterator[tuple[str, str]]:
-    """Programs for parallel loops with no loop inside, with the reason for each."""
-    if shape.inner or not 1 <= len(shape.parallel) <= 3:
+def sketches(shape: Shape, sizes: dict[str, int]) -> Iterator[Sketch]:
+    """Programs for parallel loops with little inside."""
+    if not shape.is_small or not shape.parallel:
         return
-    *outer, last = shape.parallel
-    axes = ("grid.y", "grid.z")
-    binds = [f"bind({loop}, {axis})" for loop, axis in zip(reversed(outer), axes, strict=False)]
-    size = size_of(shape.extents[last])
+    fast = shape.fastest(shape.parallel) or shape.parallel[-1]
+    outer = [x for x in shape.parallel if x != fast]
+    lane = _lane(shape, fast)
+    if lane is not None:
+        yield from _with_lane(shape, sizes, outer, fast, lane)
+        return
     for width in WIDTHS:
         for chunk in CHUNKS:
-            threads = [t for t in THREADS if t * chunk * width <= shape.trips[last]] or [THREADS[0]]
-            block = lcm(*threads) * chunk * width
-            whole = size is not None and shape.trips[last] % block == 0
-            if width > 1 and not (size is not None and shape.trips[last] % width == 0):
+            facts = Facts(shape, sizes)
+            if width > 1 and not facts.multiple(fast, width):
                 continue
-            rest = f"{last}.o" if width > 1 else last
-            lane_condition = f"specialize({size} % {block if whole else width} == 0)"
-            yield (
-                program(
-                    lane_condition if width > 1 or whole else None,
-                    *binds,
-                    f"split({last}, {width})" if width > 1 else None,
-                    *_bound(rest, chunk, threads),
-                    f"vectorize({last}.i, {width})" if width > 1 else None,
-                ),
-                f"{width} elements an access, {chunk} accesses in flight in each thread",
-            )
+            lines = _blocks(shape, facts, outer, fast, width, chunk)
+            if lines is not None:
+                yield Sketch(
+                    program(facts.statement(), in_order(shape.parallel, [*outer, fast]), *lines),
+                    f"{width} elements an access, {chunk} accesses in flight in each thread",
+                    ("latency", "instructions") if width * chunk > 1 else ("tail", "idle_sms"),
+                )
 
 
-def rows_a_thread(shape: Shape) -> Iterator[tuple[str, str]]:
-    """Programs in which a thread computes neighbouring rows, so that what they share is loaded once."""
-    if shape.inner or len(shape.parallel) != 2 or not _reads_neighbours(shape):
-        return
-    i, j = shape.parallel
-    for rows in ROWS:
-        yield (
+def _blocks(
+    shape: Shape, facts: Facts, outer: list[str], fast: str, width: int, chunk: int
+) -> list[str | None] | None:
+    """Statements that spread the loops over blocks and threads; None where they do not fit the grid."""
+    rest = f"{fast}.o" if width > 1 else fast
+    trips = shape.trips[fast] // width
+    wide: list[str | None] = [f"split({fast}, {width})"] if width > 1 else []
+    last: list[str | None] = [f"vectorize({fast}.i, {width})"] if width > 1 else []
+    last += [call("unroll", [x.name for x in shape.inner])]
+    if trips < NARROW and outer:
+        return _rows_in_a_block(shape, facts, outer, fast, width, chunk, last)
+    threads = [t for t in THREADS if t * chunk <= trips] or [THREADS[0]]
+    if facts.multiple(fast, lcm(*threads) * chunk * width):
+        pass
+    elif width > 1:
+        facts.multiple(fast, width)
+    blocks = -(-trips // (threads[0] * chunk))
+    serial = outer[2:]
+    head = f"{rest}.o.o" if chunk > 1 else f"{rest}.o"
+    binds = on_grid([(x, shape.trips[x]) for x in outer[:2]], (head, blocks))
+    if binds is None:
+        return None
+    lines = [*wide, f"split({rest}, {choice(threads)})"]
+    if chunk > 1:
+        lines += [f"split({rest}.o, {chunk})"]
+    inside = [f"{rest}.o.i"] if chunk > 1 else []
+    if serial:
+        lanes = [f"{fast}.i"] if width > 1 else []
+        lines += [call("reorder", [*outer[:2], head, f"{rest}.i", *serial, *inside, *lanes])]
+    return [*lines, *binds, f"bind({rest}.i, thread.x)", call("unroll", inside), *last]
+
+
+def _rows_in_a_block(
+    shape: Shape,
+    facts: Facts,
+    outer: list[str],
+    fast: str,
+    width: int,
+    chunk: int,
+    last: list[str | None],
+) -> list[str | None] | None:
+    """Short contiguous loops are one side of a block, rows the other."""
+    *others, row = outer
+    facts.constant(fast)
+    trips = shape.trips[fast] // width
+    rows = 1
+    while rows * 2 * trips <= BLOCK:
+        rows *= 2
+    facts.multiple(row, rows * chunk)
+    head = f"{row}.o.o" if chunk > 1 else f"{row}.o"
+    blocks = -(-shape.trips[row] // (rows * chunk))
+    binds = on_grid([(x, shape.trips[x]) for x in others], (head, blocks))
+    if binds is None:
+        return None
+    rest = f"{fast}.o" if width > 1 else fast
+    return [
+        f"split({fast}, {width})" if width > 1 else None,
+        f"split({row}, {rows})",
+        f"split({row}.o, {chunk})" if chunk > 1 else None,
+        *binds,
+        f"bind({row}.i, thread.y)",
+        f"bind({rest}, thread.x)",
+        f"unroll({row}.o.i)" if chunk > 1 else None,
+        *last,
+    ]
+
+
+def _lane(shape: Shape, fast: str) -> Inner | None:
+    """A short sequential loop that a thread walks contiguously, the next thread going on where it ends."""
+    for x in shape.sweeps:
+        trips = shape.trips[x.name]
+        if len(shape.inner) != 1 or x.does != "map" or trips not in (2, 4, 8):
+            continue
+        if all(abs(w.stride(x.name)) == 1 and abs(w.stride(fast)) == trips for w in shape.writes):
+            return x
+    return None
+
+
+def _with_lane(
+    shape: Shape, sizes: dict[str, int], outer: list[str], fast: str, lane: Inner
+) -> Iterator[Sketch]:
+    """As `sketches`, for elements that the source already gives to a thread in a row."""
+    trips = shape.trips[lane.name]
+    for chunk in CHUNKS:
+        facts = Facts(shape, sizes)
+        if not facts.multiple(fast, 1):
+            return
+        lines = _blocks(shape, facts, outer, fast, 1, chunk)
+        if lines is None:
+            continue
+        unrolled = call("unroll", [lane.name])
+        lines = [x for x in lines if x != unrolled]
+        yield Sketch(
             program(
-                f"split({i}, {rows})",
-                f"split({j}, {choice(list(THREADS))})",
-                f"reorder([{i}.o, {j}.o, {j}.i, {i}.i])",
-                f"bind({i}.o, grid.y)",
-                f"bind({j}.o, grid.x)",
-                f"bind({j}.i, thread.x)",
-                f"unroll({i}.i)",
+                facts.statement(),
+                in_order(shape.parallel, [*outer, fast]),
+                *lines,
+                f"vectorize({lane.name}, {min(4, trips)})",
+                f"unroll({lane.name}.o)" if trips > 4 else None,
             ),
-            f"{rows} neighbouring rows a thread: shared neighbours are loaded once",
+            f"the {trips} elements of a thread in one access, {chunk} of them in flight",
+            ("latency", "uncoalesced", "instructions"),
         )
 
 
-def _reads_neighbours(shape: Shape) -> bool:
-    """Whether some array is read at several places by one iteration."""
-    return any(len(shape.reads_of(w.buffer)) > 1 for w in shape.walks)
+def rows_a_thread(shape: Shape, sizes: dict[str, int]) -> Iterator[Sketch]:
+    """Programs in which a thread computes neighbouring rows, so that what they share is loaded once."""
+    if not shape.is_small or len(shape.parallel) < 2:
+        return
+    fast = shape.fastest(shape.parallel) or shape.parallel[-1]
+    *others, row = [x for x in shape.parallel if x != fast]
+    if not _shares(shape, row):
+        return
+    inside = [x.name for x in shape.inner]
+    for rows in ROWS:
+        binds = on_grid(
+            [*((x, shape.trips[x]) for x in others), (f"{row}.o", -(-shape.trips[row] // rows))],
+            (f"{fast}.o", -(-shape.trips[fast] // THREADS[0])),
+        )
+        if binds is None:
+            continue
+        yield Sketch(
+            program(
+                in_order(shape.parallel, [*others, row, fast]),
+                f"split({row}, {rows})",
+                f"split({fast}, {choice(list(THREADS))})",
+                f"reorder([{row}.o, {fast}.o, {fast}.i, {row}.i])",
+                *binds,
+                f"bind({fast}.i, thread.x)",
+                call("unroll", [f"{row}.i", *inside]),
+            ),
+            f"{rows} neighbouring rows a thread: what they share is loaded once",
+            ("redundant_l2", "redundant_dram", "global_accesses", "latency"),
+        )
 
 
-def _bound(rest: str, chunk: int, threads: list[int]) -> list[str]:
-    """Blocks of threads; with chunk > 1 each thread takes `chunk` elements one block width apart."""
-    if chunk == 1:
-        return [f"split({rest}, {choice(threads)})", f"bind({rest}.o, grid.x)", f"bind({rest}.i, thread.x)"]
-    return [
-        f"split({rest}, {choice(threads)})",
-        f"split({rest}.o, {chunk})",
-        f"bind({rest}.o.o, grid.x)",
-        f"bind({rest}.i, thread.x)",
-        f"unroll({rest}.o.i)",
-    ]
+def _shares(shape: Shape, row: str) -> bool:
+    """Whether neighbouring iterations of `row` read the same elements: `x[row]` beside `x[row + 1]`, or
+    `x[row + d]` with a short loop over d."""
+    small = frozenset(x.name for x in shape.inner)
+    for w in shape.walks:
+        for d, subscript in enumerate(w.indices):
+            if w.mode is not Mode.READ or row not in variables(subscript):
+                continue
+            if variables(subscript) & small:
+                return True
+            if any(x.indices[d] != subscript for x in shape.reads_of(w.buffer)):
+                return True
+    return False
+
+
+def vector_rows(shape: Shape, sizes: dict[str, int]) -> Iterator[Sketch]:
+    """Programs with wide accesses and several rows a thread, for arrays that do not move with the rows."""
+    if not shape.is_small or len(shape.parallel) < 2:
+        return
+    fast = shape.fastest(shape.parallel)
+    if fast is None or all(set(shape.parallel) <= w.uses for w in shape.walks):
+        return
+    *others, row = [x for x in shape.parallel if x != fast]
+    for width in WIDTHS:
+        for rows in (4, 2, 8):
+            facts = Facts(shape, sizes)
+            threads = [t for t in (128, 256, 64) if t * width <= shape.trips[fast]] or [64]
+            if not facts.multiple(row, rows) or not facts.multiple(fast, width * lcm(*threads)):
+                continue
+            rest, lanes = (f"{fast}.o", [f"{fast}.i"]) if width > 1 else (fast, [])
+            binds = on_grid(
+                [*((x, shape.trips[x]) for x in others), (f"{row}.o", shape.trips[row] // rows)],
+                (f"{rest}.o", shape.trips[fast] // (width * threads[0])),
+            )
+            if binds is None:
+                continue
+            yield Sketch(
+                program(
+                    facts.statement(),
+                    in_order(shape.parallel, [*others, row, fast]),
+                    f"split({row}, {rows})",
+                    f"split({fast}, {width})" if lanes else None,
+                    f"split({rest}, {choice(threads)})",
+                    call("reorder", [f"{row}.o", f"{rest}.o", f"{rest}.i", f"{row}.i", *lanes]),
+                    *binds,
+                    f"bind({rest}.i, thread.x)",
+                    call("unroll", [f"{row}.i", *(x.name for x in shape.inner)]),
+                    f"vectorize({fast}.i, {width})" if lanes else None,
+                ),
+                f"{width} elements an access, {rows} rows a thread: what the rows share is loaded once",
+                ("global_accesses", "redundant_l2", "latency"),
+            )

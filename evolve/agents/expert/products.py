@@ -3,135 +3,228 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from evolve.agents.expert.shape import Shape, size_of
-from evolve.agents.expert.text import each, group, multiples, program
+from evolve.agents.expert.facts import Facts
+from evolve.agents.expert.grids import on_grid
+from evolve.agents.expert.shape import Shape, Walk
+from evolve.agents.expert.sketch import Sketch
+from evolve.agents.expert.text import call, each, in_order, program
 from evolve.ir.effects import Mode
-from evolve.ir.expr import Var
 
 BLOCKS = ((128, 128, 8, 8), (64, 64, 4, 4), (128, 64, 8, 4), (64, 128, 4, 8))
 """Block rows, block columns, rows and columns a thread: 256 threads each."""
-DEPTHS = (16, 8, 32)
-PARTS = 3
-"""What `distribute` makes of the nest: initial values, the sum, the store."""
+DEPTHS = (32, 16, 8)
+VECTOR = 4
 
 
-def sketches(shape: Shape) -> Iterator[tuple[str, str]]:
+@dataclass(frozen=True)
+class _Operand:
+    """An array of the product. `side` is the parallel loop that it moves with; `deep` says that it is
+    contiguous along the summed loop."""
+
+    buffer: str
+    side: str
+    rank: int
+    side_dim: int
+    sum_dim: int
+
+    @property
+    def deep(self) -> bool:
+        return self.sum_dim > self.side_dim
+
+    @property
+    def tile(self) -> str:
+        return f"{self.buffer}_tile"
+
+
+@dataclass(frozen=True)
+class _Product:
+    """The roles of the loops: rows i and columns j of the result, the summed k, loops around them."""
+
+    shape: Shape
+    others: tuple[str, ...]
+    i: str
+    j: str
+    k: str
+    operands: tuple[_Operand, ...]
+    in_memory: str | None
+
+    @property
+    def parts(self) -> int:
+        """What `distribute` makes of the nest."""
+        return len(self.shape.pieces) + (2 if self.in_memory else 0)
+
+    @property
+    def at(self) -> int:
+        """Which of them is the sum."""
+        place = next(n for n, p in enumerate(self.shape.pieces) if p.loop == self.k)
+        return place + (1 if self.in_memory else 0)
+
+    @property
+    def storing(self) -> list[int]:
+        """Those that write the result."""
+        if not self.in_memory:
+            return [n for n, p in enumerate(self.shape.pieces) if p.stores]
+        at = self.at
+        before = [n for n, p in enumerate(self.shape.pieces[: at - 1]) if p.stores]
+        after = [n + 2 for n, p in enumerate(self.shape.pieces) if n >= at and p.stores]
+        return [*before, at + 1, *after]
+
+
+def sketches(shape: Shape, sizes: dict[str, int]) -> Iterator[Sketch]:
     """Programs for two parallel loops around one reduction that reuses its operands along both."""
-    sums = [x for x in shape.inner if x.does == "reduce" and x.depth == 0]
-    if len(shape.parallel) != 2 or len(sums) != 1 or len(shape.inner) != 1:
-        return
-    i, j = shape.parallel
-    k = sums[0].name
-    reads = [w for w in shape.walks if w.mode is Mode.READ and k in w.loops]
-    rows = sorted({w.buffer for w in reads if _walks(w.indices, {i, k})})
-    cols = sorted({w.buffer for w in reads if _walks(w.indices, {j, k})})
-    if not rows or not cols or set(rows) & set(cols):
-        return
-    sizes = {x: size_of(shape.extents[x]) for x in (i, j, k)}
-    if None in sizes.values():
+    product = _product(shape)
+    if product is None:
         return
     for bm, bn, rm, rn in BLOCKS:
         for depth in DEPTHS:
-            tiles = {i: bm, j: bn, k: depth}
-            if any(shape.trips[x] % t for x, t in tiles.items()):
+            facts = Facts(shape, sizes)
+            wanted = {product.i: bm, product.j: bn, product.k: depth}
+            if not all(facts.multiple(x, t) for x, t in wanted.items()):
                 continue
-            needs: dict[str, int] = {}
-            for x, t in tiles.items():
-                name = sizes[x] or ""
-                needs[name] = max(needs.get(name, 1), t)
-            for registers in (True, False):
-                yield (
-                    _tiled(shape, (i, j, k), (bm, bn, rm, rn, depth), needs, rows, cols, registers),
-                    f"{bm} x {bn} x {depth} tiles in shared memory, {rm} x {rn} sums a thread",
-                )
+            for along_k in (True, False):
+                text = _tiled(product, facts, (bm, bn, rm, rn, depth), along_k)
+                if text is not None:
+                    yield Sketch(
+                        text,
+                        f"{bm} x {bn} x {depth} tiles in shared memory, {rm} x {rn} sums a thread"
+                        + (f", {VECTOR} steps of the sum a load" if along_k else ""),
+                        ("global_accesses", "redundant_l2", "shared_traffic"),
+                    )
 
 
-def _walks(indices: tuple[object, ...], loops: set[str]) -> bool:
-    return len(indices) == 2 and {x.name for x in indices if isinstance(x, Var)} == loops
+def _product(shape: Shape) -> _Product | None:
+    if len(shape.parallel) < 2 or len(shape.inner) != 1 or shape.inner[0].does != "reduce":
+        return None
+    k = shape.inner[0].name
+    kept = [w for w in shape.writes if k not in w.uses]
+    j = next((x for x in reversed(shape.parallel) if kept and all(w.stride(x) == 1 for w in kept)), None)
+    if j is None or len(shape.targets) != 1:
+        return None
+    reads = [w for w in shape.walks if w.mode is Mode.READ and k in w.uses]
+    cols = _operands(reads, j, k, shape.parallel)
+    for i in (x for x in reversed(shape.parallel) if x != j):
+        rows = _operands(reads, i, k, shape.parallel)
+        rows = [x for x in rows if not any(x.buffer == y.buffer for y in cols)]
+        if rows and cols:
+            others = tuple(x for x in shape.parallel if x not in (i, j))
+            memory = next((w.buffer for w in shape.walks if w.mode is Mode.REDUCE and k in w.loops), None)
+            return _Product(shape, others, i, j, k, (*rows, *cols), memory)
+    return None
 
 
-def _tiled(
-    shape: Shape,
-    loops: tuple[str, str, str],
-    tile: tuple[int, int, int, int, int],
-    needs: dict[str, int],
-    rows: list[str],
-    cols: list[str],
-    registers: bool,
-) -> str:
-    i, j, k = loops
+def _operands(reads: list[Walk], side: str, k: str, parallel: tuple[str, ...]) -> list[_Operand]:
+    """Arrays that move with one of the two sides and the sum, the same way at each read."""
+    found: dict[str, _Operand] = {}
+    for w in reads:
+        a, b = w.dimension(side), w.dimension(k)
+        sides = [x for x in parallel[-2:] if x in w.uses] if side in parallel[-2:] else [side]
+        if a is None or b is None or len(sides) != 1 or max(a, b) != len(w.indices) - 1:
+            continue
+        if any(x.buffer == w.buffer and x.indices != w.indices for x in reads):
+            continue
+        found[w.buffer] = _Operand(w.buffer, side, len(w.indices), a, b)
+    return list(found.values())
+
+
+def _tiled(p: _Product, facts: Facts, tile: tuple[int, int, int, int, int], along_k: bool) -> str | None:
+    i, j, k = p.i, p.j, p.k
     bm, bn, rm, rn, depth = tile
     ty, tx = bm // rm, bn // rn
+    deep = [x for x in p.operands if x.deep]
+    flat = [x for x in p.operands if x.side == j and not x.deep]
+    if along_k and not deep:
+        return None
+    trips = p.shape.trips
+    binds = on_grid(
+        [*((x, trips[x]) for x in p.others), (f"{i}.o", trips[i] // bm)], (f"{j}.o", trips[j] // bn)
+    )
+    if binds is None:
+        return None
     # A thread's rows lie together; its columns in groups of 4, one group from each of rn / 4 stretches,
-    # so that neighbouring threads read neighbouring vectors.
+    # so that neighbouring threads read neighbouring vectors. Columns that are read from a tile whose rows
+    # they are lie one thread apart, in different banks.
+    grouped = bool(flat)
     thread_row, row = f"{i}.i.o", f"{i}.i.i"
-    stretch, thread_col, lane = f"{j}.i.o", f"{j}.i.i.o", f"{j}.i.i.i"
-    nest = [thread_row, thread_col, row, stretch, lane]
+    if grouped:
+        stretch, thread_col, lane = f"{j}.i.o", f"{j}.i.i.o", f"{j}.i.i.i"
+        nest = [thread_row, thread_col, row, stretch, lane]
+    else:
+        stretch, thread_col, lane = f"{j}.i.o", f"{j}.i.i", ""
+        nest = [thread_row, thread_col, row, stretch]
+    at = str(p.at)
+    steps = [f"{k}.i.o", f"{k}.i.i"] if along_k else [f"{k}.i"]
     lines: list[str | None] = [
-        f"specialize({multiples(needs)})",
+        facts.statement(),
+        in_order(p.shape.parallel, [*p.others, i, j]),
+        f"{p.in_memory}_sum = accumulate_in_register({k}, {p.in_memory})" if p.in_memory else None,
         f"tile([{i}, {j}], [{bm}, {bn}])",
-        f"bind({i}.o, grid.y)",
-        f"bind({j}.o, grid.x)",
+        *binds,
         f"split({i}.i, {rm})",
-        f"split({j}.i, {4 * tx})",
-        f"split({j}.i.i, 4)",
-        f"reorder({group(nest)})",
-        f"distribute({group(nest)})",
+        f"split({j}.i, {VECTOR * tx if grouped else tx})",
+        f"split({j}.i.i, {VECTOR})" if grouped else None,
+        call("reorder", nest),
+        call("distribute", nest),
         f"split({k}, {depth})",
-        f"reorder({group([f'{k}.o', *each('1', nest[:2]), f'{k}.i', *each('1', nest[2:])])})",
+        f"split({k}.i, {VECTOR})" if along_k else None,
+        call("reorder", [f"{k}.o", *each(at, nest[:2]), *steps, *each(at, nest[2:])]),
     ]
-    for b in (*rows, *cols):
-        t = f"{b}_tile"
+    for x in p.operands:
+        sides = {i: bm, j: bn}
+        wide = not x.deep or along_k
+        pad = ["0"] * x.rank
+        pad[-1] = str(VECTOR if wide else 1)
+        slow, fast = (x.side_dim, x.sum_dim) if x.deep else (x.sum_dim, x.side_dim)
+        extents = (sides[x.side], depth) if x.deep else (depth, sides[x.side])
         lines += [
-            f"{t} = stage({b}, at={k}.o, scope=shared)",
-            f"set_layout({t}, pad=[0, {4 if b in cols else 1}])",
-            *_copy(t, _extents(shape, b, loops, tile), (ty, tx)),
+            f"{x.tile} = stage({x.buffer}, at={k}.o, scope=shared)",
+            f"set_layout({x.tile}, pad=[{', '.join(pad)}])",
+            *_copy((f"{x.tile}.{slow}", f"{x.tile}.{fast}"), extents, (ty, tx)),
         ]
-    if registers:
-        lines += [f"{b}_frag = stage({b}_tile, at={k}.i, scope=register)" for b in rows]
-    for part in range(PARTS):
+    for x in p.operands:
+        if x.deep and along_k:
+            lines += [
+                f"{x.buffer}_frag = stage({x.tile}, at={k}.i.o, scope=register)",
+                f"unroll({x.buffer}_frag.{x.side_dim})",
+                f"vectorize({x.buffer}_frag.{x.sum_dim}, {VECTOR})",
+            ]
+        elif x.side == i:
+            frag = f"{x.buffer}_frag"
+            lines += [f"{frag} = stage({x.tile}, at={steps[-1]}, scope=register)"]
+            if not x.deep and rm % VECTOR == 0:
+                lines += [f"vectorize({frag}.{x.side_dim}, {VECTOR})"]
+    for part in range(p.parts):
         lines += [f"bind({thread_row}.{part}, thread.y)", f"bind({thread_col}.{part}, thread.x)"]
-    lines += [
-        f"unroll({group([f'{x}.{part}' for part in range(PARTS) for x in (row, stretch)])})",
-        f"vectorize({group([f'{lane}.{part}' for part in range(1, PARTS)])}, 4)",
-        f"unroll({k}.i)",
-    ]
+    plain = [f"{x}.{part}" for part in range(p.parts) for x in (row, stretch)]
+    if grouped:
+        vector = [p.at, *p.storing]
+        plain += [f"{lane}.{part}" for part in range(p.parts) if part not in vector]
+        lines += [call("vectorize", [f"{lane}.{part}" for part in sorted(vector)], VECTOR)]
+    lines += [call("unroll", plain), call("unroll", steps[-1:])]
     return program(*lines)
 
 
-def _extents(
-    shape: Shape, buffer: str, loops: tuple[str, str, str], tile: tuple[int, int, int, int, int]
-) -> tuple[int, int]:
-    i, j, k = loops
-    size = {i: tile[0], j: tile[1], k: tile[4]}
-    first = shape.reads_of(buffer)[0]
-    a, b = (x.name for x in first.indices if isinstance(x, Var))
-    return size[a], size[b]
-
-
-def _copy(name: str, extents: tuple[int, int], threads: tuple[int, int]) -> list[str | None]:
+def _copy(loops: tuple[str, str], extents: tuple[int, int], threads: tuple[int, int]) -> list[str | None]:
     """A copy nest over (thread.y, thread.x): wide along the contiguous dimension where that fits."""
-    slow, fast = extents
+    (outer, inner), (slow, fast) = loops, extents
     ty, tx = threads
     lines: list[str | None] = []
     width = next((w for w in (4, 2, 1) if fast % (w * tx) == 0), None)
     if width is None:
         # Fewer columns than threads in x: each thread row takes whole rows, some threads idle.
-        lines += [f"bind({name}.1, thread.x)"]
+        lines += [f"bind({inner}, thread.x)"]
     else:
-        inner = f"{name}.1"
+        vector = f"vectorize({inner}.i, {width})" if width > 1 else None
         if width > 1:
             lines += [f"split({inner}, {width})"]
             inner = f"{inner}.o"
         if fast // width > tx:
             lines += [f"split({inner}, {tx})", f"unroll({inner}.o)"]
             inner = f"{inner}.i"
-        lines += [f"bind({inner}, thread.x)"]
-        if width > 1:
-            lines += [f"vectorize({name}.1.i, {width})"]
+        lines += [f"bind({inner}, thread.x)", vector]
     if slow > ty:
-        lines += [f"split({name}.0, {ty})", f"unroll({name}.0.o)", f"bind({name}.0.i, thread.y)"]
+        lines += [f"split({outer}, {ty})", f"unroll({outer}.o)", f"bind({outer}.i, thread.y)"]
     else:
-        lines += [f"bind({name}.0, thread.y)"]
+        lines += [f"bind({outer}, thread.y)"]
     return lines

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
-from evolve.ir.affine import simplify
+from evolve.ir.affine import linear, simplify
 from evolve.ir.effects import Mode, effects
 from evolve.ir.expr import Const, Expr, Var, index
 from evolve.ir.kernel import Kernel
-from evolve.ir.stmt import For, Reduce, Store
+from evolve.ir.stmt import Alloc, Block, For, If, Reduce, Stmt, Store
 from evolve.ir.types import LoopKind
-from evolve.ir.visit import Site, leaves, substitute, variables, walk
+from evolve.ir.visit import leaves, substitute, variables, walk
+
+SMALL = 16
+"""A sequential loop of at most this constant number of iterations is part of a thread's work, not a sweep."""
 
 
 @dataclass(frozen=True)
@@ -23,62 +27,145 @@ class Walk:
     loops: tuple[str, ...]
 
     @property
-    def contiguous_in(self) -> frozenset[str]:
-        """Variables in the last subscript."""
-        return variables(self.indices[-1]) if self.indices else frozenset()
+    def uses(self) -> frozenset[str]:
+        """Variables in any subscript."""
+        return frozenset().union(*(variables(i) for i in self.indices), frozenset())
+
+    def stride(self, loop: str) -> int:
+        """Elements between neighbouring iterations of `loop` along the last dimension; 0 where that is no
+        constant or the loop moves another dimension too."""
+        if not self.indices or any(loop in variables(i) for i in self.indices[:-1]):
+            return 0
+        terms = linear(self.indices[-1]).terms
+        if any(loop in variables(atom) and atom != Var(loop) for atom, _ in terms):
+            return 0
+        return dict(terms).get(Var(loop), 0)
+
+    def dimension(self, loop: str) -> int | None:
+        """The one dimension whose subscript is exactly `loop`; None if there is no such one."""
+        at = [d for d, i in enumerate(self.indices) if i == Var(loop)]
+        return at[0] if len(at) == 1 and sum(loop in variables(i) for i in self.indices) == 1 else None
 
 
 @dataclass(frozen=True)
 class Inner:
-    """A sequential loop. `does`: reduce (only reductions into registers), map (only stores), or mixed."""
+    """A sequential loop. `does`: reduce (only reductions), map (only stores into arrays), or mixed.
+
+    parts    the same of each statement inside: what `distribute` would make loops of
+    guarded  whether a condition stands inside
+    """
 
     name: str
     extent: Expr
     does: str
     depth: int
+    parts: tuple[str, ...] = ()
+    guarded: bool = False
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A statement directly inside the parallel loops: the loop that it is, if any; if it writes arrays."""
+
+    loop: str | None
+    stores: bool
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A kernel as nests under its parallel loops. `trips` are the loops' trip counts at the timed sizes."""
+    """A kernel as nests under its parallel loops.
+
+    trips    the loops' trip counts at the timed sizes
+    ranks    dimensions of each array
+    targets  what reductions update, by name
+    """
 
     parallel: tuple[str, ...]
     inner: tuple[Inner, ...]
+    pieces: tuple[Piece, ...]
     walks: tuple[Walk, ...]
     extents: dict[str, Expr]
     trips: dict[str, int]
     written: frozenset[str]
+    ranks: dict[str, int]
+    targets: tuple[str, ...]
 
     def reads_of(self, buffer: str) -> tuple[Walk, ...]:
         return tuple(w for w in self.walks if w.buffer == buffer and w.mode is Mode.READ)
 
+    @property
+    def writes(self) -> tuple[Walk, ...]:
+        return tuple(w for w in self.walks if w.mode is not Mode.READ)
+
+    @property
+    def sweeps(self) -> tuple[Inner, ...]:
+        """The outermost sequential loops."""
+        return tuple(x for x in self.inner if x.depth == 0)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether a thread's sequential loops are few iterations of constant number."""
+        trips = [self.trips[x.name] for x in self.inner]
+        constant = all(isinstance(x.extent, Const) for x in self.inner)
+        return constant and all(t <= SMALL for t in trips) and prod(trips) <= SMALL * SMALL
+
+    def fastest(self, loops: tuple[str, ...]) -> str | None:
+        """The loop along which most accesses are contiguous, writes counted double; the last of equals."""
+
+        def votes(loop: str) -> int:
+            return sum(
+                (1 if w.mode is Mode.READ else 2)
+                for w in dict.fromkeys(self.walks)
+                if abs(w.stride(loop)) == 1
+            )
+
+        best = max(reversed(loops), key=votes, default=None)
+        return best if best is not None and votes(best) else None
+
 
 def describe(kernel: Kernel, sizes: dict[str, int]) -> Shape:
-    """The shape of a lifted kernel at the given sizes."""
-    globals_ = {b.name for b in kernel.buffers}
+    """The shape of a lifted kernel. Raises ValueError on extents that are no function of sizes and loops."""
+    globals_ = {b.name: b for b in kernel.buffers}
     parallel: list[str] = []
     inner: list[Inner] = []
     walks: list[Walk] = []
     extents: dict[str, Expr] = {}
-    written: set[str] = set()
+    body = kernel.body
     for site in walk(kernel.body):
         if isinstance(site.stmt, For):
             loop = site.stmt
             extents[loop.var] = loop.extent
             if loop.kind is LoopKind.PARALLEL:
                 parallel.append(loop.var)
+                body = loop.body
             else:
                 depth = sum(1 for p in site.loops if p.kind is not LoopKind.PARALLEL)
-                inner.append(Inner(loop.var, loop.extent, _does(site), depth))
+                inner.append(_inner(loop, depth, frozenset(globals_)))
+        loops = tuple(x.var for x in site.loops)
         for access in effects(site.stmt).accesses:
             if access.buffer in globals_:
-                walks.append(
-                    Walk(access.buffer, access.indices, access.mode, tuple(x.var for x in site.loops))
-                )
-                if access.mode is not Mode.READ:
-                    written.add(access.buffer)
-    trips = {name: evaluate(extent, sizes) for name, extent in extents.items()}
-    return Shape(tuple(parallel), tuple(inner), tuple(walks), extents, trips, frozenset(written))
+                walks.append(Walk(access.buffer, access.indices, access.mode, loops))
+    return Shape(
+        parallel=tuple(parallel),
+        inner=tuple(inner),
+        pieces=_pieces(body, frozenset(globals_)),
+        walks=tuple(walks),
+        extents=extents,
+        trips=_trips(extents, sizes),
+        written=frozenset(w.buffer for w in walks if w.mode is not Mode.READ),
+        ranks={b.name: len(b.extents) for b in kernel.buffers},
+        targets=tuple(sorted({leaf.buffer for leaf, _ in leaves(kernel.body) if isinstance(leaf, Reduce)})),
+    )
+
+
+def _trips(extents: dict[str, Expr], sizes: dict[str, int]) -> dict[str, int]:
+    """Trip counts, outer loops first. A loop whose extent depends on loops around it gets that of their last
+    iteration, which is its largest where the extent grows with them."""
+    trips: dict[str, int] = {}
+    for name, extent in extents.items():
+        last = {loop: max(0, n - 1) for loop, n in trips.items()}
+        trips[name] = evaluate(extent, {**last, **sizes})
+    return trips
 
 
 def size_of(extent: Expr) -> str | None:
@@ -86,12 +173,31 @@ def size_of(extent: Expr) -> str | None:
     return extent.name if isinstance(extent, Var) else None
 
 
-def _does(site: Site) -> str:
-    assert isinstance(site.stmt, For)
-    kinds = {type(leaf) for leaf, _ in leaves(site.stmt.body)}
-    if kinds == {Reduce}:
+def _pieces(body: Block, arrays: frozenset[str]) -> tuple[Piece, ...]:
+    while len(body.stmts) == 1 and isinstance(body.stmts[0], If) and not body.stmts[0].orelse.stmts:
+        body = body.stmts[0].body
+    return tuple(
+        Piece(s.var if isinstance(s, For) else None, _stores(s, arrays))
+        for s in body.stmts
+        if not isinstance(s, Alloc)
+    )
+
+
+def _stores(s: Stmt, arrays: frozenset[str]) -> bool:
+    return any(leaf.buffer in arrays for leaf, _ in leaves(Block((s,))))
+
+
+def _inner(loop: For, depth: int, arrays: frozenset[str]) -> Inner:
+    parts = tuple(_does(Block((s,)), arrays) for s in loop.body.stmts if not isinstance(s, Alloc))
+    guarded = any(isinstance(site.stmt, If) for site in walk(loop.body))
+    return Inner(loop.var, loop.extent, _does(loop.body, arrays), depth, parts, guarded)
+
+
+def _does(body: Block, arrays: frozenset[str]) -> str:
+    written = [(type(leaf), leaf.buffer in arrays) for leaf, _ in leaves(body)]
+    if all(kind is Reduce for kind, _ in written):
         return "reduce"
-    return "map" if kinds == {Store} else "mixed"
+    return "map" if all(kind is Store and array for kind, array in written) else "mixed"
 
 
 def evaluate(e: Expr, sizes: dict[str, int]) -> int:

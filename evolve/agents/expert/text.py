@@ -25,11 +25,11 @@ def each(suffix: str, names: Sequence[str]) -> list[str]:
     return [f"{n}.{suffix}" for n in names]
 
 
-def same_size(names: Sequence[str], sizes: dict[str, int]) -> str:
-    """`a == 1 and b == 2` for the given scalars."""
-    return " and ".join(f"{n} == {sizes[n]}" for n in names)
+def call(primitive: str, names: Sequence[str], *more: str | int) -> str | None:
+    """`primitive(names, more…)`; None without names."""
+    return f"{primitive}({', '.join([group(names), *map(str, more)])})" if names else None
 
 
-def multiples(needs: dict[str, int]) -> str:
-    """`a % 4 == 0 and …` without the trivial ones; empty when nothing is needed."""
-    return " and ".join(f"{n} % {d} == 0" for n, d in needs.items() if d > 1)
+def in_order(present: Sequence[str], wanted: Sequence[str]) -> str | None:
+    """A `reorder` of a nest; None when it has the order already."""
+    return None if list(present) == list(wanted) else call("reorder", wanted)
