@@ -6,7 +6,7 @@
 `prepare`    rewrites before emission: `tiles` (whole tiles apart from partial ones), `hoist` (guards)
 `emit`       one kernel: statements; `emit_vector` wide accesses; `emit_combine` and `collectives`
              shuffles and block reductions; `access` and `ctext` expressions; `geometry` grid and block
-`sizes`      how large index arithmetic gets: the launch guards; `host_eval` evaluates them
+`sizes`      how large index arithmetic gets: the launch guards
 `vectors`    alignment and independence of lanes
 `limits`     what is refused before a compiler sees it
 `original`   the user's kernel; `launcher` a host function over all variants

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
-
-from evolve.ir.errors import EvolveError
 
 
 @dataclass(frozen=True)
@@ -73,52 +71,10 @@ class Program:
         """All holes in textual order."""
         return tuple(h for s in self.statements for v in values_of(s) for h in _holes(v))
 
-    def fill(self, values: Sequence[Value]) -> Program:
-        """The program with `values[i]` in hole i.
-
-        Raises EvolveError `bad-filling` when their number differs or a value is not among its hole's choices.
-        """
-        holes = self.holes()
-        if len(values) != len(holes):
-            raise EvolveError("bad-filling", f"{len(values)} values for {len(holes)} holes")
-        for position, (hole, value) in enumerate(zip(holes, values, strict=True)):
-            if value not in hole.choices:
-                text = print_value(value)
-                raise EvolveError("bad-filling", f"{text} is not a choice of hole {position}")
-        supply = iter(values)
-
-        def filled(v: Value) -> Value:
-            return next(supply) if isinstance(v, Hole) else v
-
-        return Program(tuple(map_values(s, filled) for s in self.statements))
-
 
 def values_of(s: Statement) -> tuple[Value, ...]:
     """All argument values of a statement in textual order."""
     return (*s.args, *(v for _, v in s.keywords))
-
-
-def map_values(s: Statement, f: Callable[[Value], Value]) -> Statement:
-    """The statement with every value rewritten top-down, left to right."""
-    return replace(
-        s,
-        args=tuple(map_value(v, f) for v in s.args),
-        keywords=tuple((k, map_value(v, f)) for k, v in s.keywords),
-    )
-
-
-def map_value(v: Value, f: Callable[[Value], Value]) -> Value:
-    """`f` on `v`; where it changes nothing, on what `v` contains."""
-    new = f(v)
-    if new is not v:
-        return new
-    match v:
-        case Operation():
-            return Operation(v.op, map_value(v.lhs, f), map_value(v.rhs, f))
-        case ListValue():
-            return ListValue(tuple(map_value(x, f) for x in v.items))
-        case _:
-            return v
 
 
 def _holes(v: Value) -> Iterator[Hole]:

@@ -14,6 +14,7 @@ from evolve.frontend.prove import Known, facts_of, negate, nonnegative, simplify
 from evolve.frontend.refuse import RefusalError
 from evolve.frontend.tidy import substitute, tidy
 from evolve.ir.expr import Binary, BinaryOp, Expr, Var, compare
+from evolve.ir.scope import conjuncts
 from evolve.ir.stmt import Block, For, If, Reduce, Stmt, Store
 from evolve.ir.types import DType
 from evolve.ir.visit import loads, map_stmt_exprs, subexpressions, variables, walk
@@ -111,7 +112,7 @@ def _peel(body: list[Stmt], registers: frozenset[str]) -> tuple[list[Expr], list
             then, orelse, cond = orelse, then, negate(cond)
         if orelse.stmts and not all(_private(s, registers) for s in orelse.stmts):
             return conds, body
-        conds += _conjuncts(cond)
+        conds += conjuncts((cond,))
         body = [*body[: at[0]], *then.stmts, *body[at[0] + 1 :]]
 
 
@@ -143,12 +144,6 @@ def _private(s: Stmt, registers: frozenset[str]) -> bool:
         if isinstance(site.stmt, Store | Reduce) and site.stmt.buffer not in registers:
             return False
     return True
-
-
-def _conjuncts(cond: Expr) -> list[Expr]:
-    if isinstance(cond, Binary) and cond.op is BinaryOp.AND:
-        return _conjuncts(cond.lhs) + _conjuncts(cond.rhs)
-    return [cond]
 
 
 def _all_exprs(stmts: Iterable[Stmt]) -> list[Expr]:

@@ -26,9 +26,9 @@ from evolve.ir.stmt import Block, Buffer
 from evolve.ir.types import Space
 from evolve.ir.verify import verify
 from evolve.ir.visit import local_buffers, variables
+from evolve.target.limits import THREADS_MOST
 
 _DEFAULT_BLOCK = {1: (256, 1, 1), 2: (16, 16, 1), 3: (8, 8, 4)}
-_MAX_THREADS = 1024
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ def _dims(thread: Thread, domain: Domain, launch: LaunchInfo | None, found: Foun
     sizes = list(_DEFAULT_BLOCK[max(1, max(domain.reach, default=0) + 1)])
     for axis, size in fixed.items():
         sizes[axis] = size
-    if sizes[0] * sizes[1] * sizes[2] > _MAX_THREADS:
+    if sizes[0] * sizes[1] * sizes[2] > THREADS_MOST:
         sizes = [fixed.get(a, 1) for a in range(3)]
     grid = [
         canonical(ceildiv(expression(domain.reach[a]), sizes[a])) if a in domain.reach else index(1)

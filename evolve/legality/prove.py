@@ -50,9 +50,8 @@ def prove(
     """Whether `target` (barriers placed) computes what `source` (the lifted kernel) computes.
 
     The proof holds for all sizes that satisfy the assumptions of the target, which must keep those of the
-    source: they become the guard. Never raises for a kernel
-    that passes `evolve.ir.verify`: what cannot be analysed is UNKNOWN. `skip` names checks to leave
-    out and is for tests only.
+    source: they become the guard. Never raises for a kernel that passes `evolve.ir.verify`: what cannot be
+    analysed is UNKNOWN. `skip` names checks to leave out and is for tests only.
     """
     limits = limits or Limits()
     # Equality of the trees, not of their text: the text leaves out some types.

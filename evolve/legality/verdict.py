@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from evolve.dsl.diagnostic import Diagnostic
+from evolve.target.limits import STATIC_SHARED_BYTES, THREADS_MOST
 
 
 class Status(Enum):
@@ -22,8 +23,8 @@ class Limits:
     operations     isl operations a query; beyond, the answer is UNKNOWN
     """
 
-    threads_per_block: int = 1024
-    shared_bytes: int = 48 * 1024
+    threads_per_block: int = THREADS_MOST
+    shared_bytes: int = STATIC_SHARED_BYTES
     operations: int = 100_000
 
 

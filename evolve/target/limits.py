@@ -12,9 +12,11 @@ from evolve.target.profile import Profile
 GRID_MOST = {LoopKind.GRID_X: 2**31 - 1, LoopKind.GRID_Y: 65535, LoopKind.GRID_Z: 65535}
 """Blocks along each axis of a grid: the same on every CUDA GPU since compute capability 3.0."""
 BLOCK_MOST = {LoopKind.THREAD_X: 1024, LoopKind.THREAD_Y: 1024, LoopKind.THREAD_Z: 64}
-"""Threads along each axis of a block, likewise."""
+"""Threads along each axis of a block, likewise (CUDA programming guide, technical specifications)."""
 THREADS_MOST = 1024
 """Threads of a block, likewise."""
+STATIC_SHARED_BYTES = 48 * 1024
+"""Shared memory of a block in static arrays: more needs dynamic shared memory and an opt-in."""
 
 Limiter = Literal["threads", "blocks", "registers", "shared", "too-large"]
 

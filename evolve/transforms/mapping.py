@@ -16,13 +16,12 @@ from evolve.ir.scope import conjuncts, ranges_at
 from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Leaf
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import leaves, local_buffers, variables, walk
+from evolve.target.limits import BLOCK_MOST, THREADS_MOST
 from evolve.transforms.call import Call, Result, transform
 from evolve.transforms.edit import carried_write, constant_extent, less, loop_at, replace_loop
 from evolve.transforms.loops import name_groups, split_named
 
 FREE = (LoopKind.SERIAL, LoopKind.PARALLEL, LoopKind.UNROLL)
-MAX_THREADS = {LoopKind.THREAD_X: 1024, LoopKind.THREAD_Y: 1024, LoopKind.THREAD_Z: 64}
-"""Largest blockDim of each axis on every CUDA device (CUDA programming guide, technical specifications)."""
 MAX_UNROLL = 1024
 MAX_COPIES = 8192
 """Iterations of one unrolled loop, and of nested ones together: what compiles in seconds."""
@@ -53,10 +52,10 @@ def check_threads(kernel: Kernel, loop: str, axis: LoopKind) -> int:
             f"a {axis.value} loop needs a constant extent, {loop} has {shown}",
             repair=f"split({loop}, 256) and bind the inner loop, or specialize the size",
         )
-    if extent > MAX_THREADS[axis]:
+    if extent > BLOCK_MOST[axis]:
         raise RefusedError(
             "E-THREADS",
-            f"{loop} has {extent} iterations, {axis.value} takes at most {MAX_THREADS[axis]}",
+            f"{loop} has {extent} iterations, {axis.value} takes at most {BLOCK_MOST[axis]}",
             repair=f"split({loop}, 256) and bind the inner loop",
         )
     return extent
@@ -130,8 +129,8 @@ def launch_bounds(call: Call) -> Result:
     threads, blocks = call.integer("threads"), call.integer("min_blocks")
     assert threads is not None and blocks is not None
     kernel = replace(call.kernel, max_threads=threads, min_blocks=blocks)
-    if threads > MAX_THREADS[LoopKind.THREAD_X]:
-        raise RefusedError("E-THREADS", f"a block has at most 1024 threads, not {threads}")
+    if threads > THREADS_MOST:
+        raise RefusedError("E-THREADS", f"a block has at most {THREADS_MOST} threads, not {threads}")
     if kernel == call.kernel:
         raise RefusedError("E-NO-CHANGE", "the launch bounds are already these")
     return kernel, call.names

@@ -16,6 +16,7 @@ from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Alloc, Block, For, If, Reduce
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import Site, local_buffers, walk
+from evolve.target.limits import STATIC_SHARED_BYTES, THREADS_MOST
 from evolve.transforms.call import TRANSFORMS, Call
 from evolve.transforms.edit import sites
 from evolve.transforms.mapping import FREE
@@ -38,8 +39,8 @@ class MoveLimits:
     values and to divisors of them only, so that the variant is one that runs.
     """
 
-    threads: int = 1024
-    shared_bytes: int = 48 * 1024
+    threads: int = THREADS_MOST
+    shared_bytes: int = STATIC_SHARED_BYTES
     sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 

@@ -139,19 +139,11 @@ def test_limits() -> None:
     assert len(parse("unroll(c)\n" * MAX_STATEMENTS).statements) == MAX_STATEMENTS
 
 
-def test_holes_are_filled_in_order() -> None:
+def test_holes_are_found_in_order() -> None:
     program = parse(
         "split(c, ?[64, 128])\nt = stage(x, at=c.o, scope=?[shared, register])\nsplit(t.0, ?[2, 4])"
     )
     assert program.holes() == (Hole((64, 128)), Hole((Name("shared"), Name("register"))), Hole((2, 4)))
-    filled = program.fill([128, Name("register"), 2])
-    assert str(filled) == "split(c, 128)\nt = stage(x, at=c.o, scope=register)\nsplit(t.0, 2)\n"
-    assert filled.holes() == ()
-    assert parse(str(filled)) == filled
-    with pytest.raises(EvolveError, match="not a choice"):
-        program.fill([32, Name("register"), 2])
-    with pytest.raises(EvolveError, match="2 values for 3 holes"):
-        program.fill([64, Name("shared")])
 
 
 def test_one_statement_is_one() -> None:
