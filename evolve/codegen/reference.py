@@ -11,7 +11,7 @@ from enum import Enum
 from math import prod
 from typing import assert_never
 
-from evolve.codegen.ctext import ExprText, literal
+from evolve.codegen.ctext import COMPARED, ExprText, literal
 from evolve.codegen.ctree import Node, branch, layout, line, scope
 from evolve.codegen.errors import CodegenError
 from evolve.codegen.names import Names, identifiers
@@ -189,7 +189,7 @@ class ReferenceEmitter:
         size: Expr = index(1)
         for e in b.extents:
             size = e if size == index(1) else mul(size, e)
-        return self.plain(size, ())
+        return self.plain(size, (), compared=True)
 
     def _over(self, b: Buffer, body: list[Node]) -> Node:
         return scope(f"for (long long ev_i = 0; ev_i < {self.elements(b)}; ++ev_i)", body)
@@ -205,12 +205,12 @@ class ReferenceEmitter:
                 return [scope("", self.block(s, path))]
             case For():
                 v = self.names.of(s.var)
-                bound = self.plain(simplify(s.extent, self.ranges(path)), path)
+                bound = self.plain(simplify(s.extent, self.ranges(path)), path, compared=True)
                 header = f"for (long long {v} = 0; {v} < {bound}; ++{v})"
                 return [scope(header, self.block(s.body, (*path, s)))]
             case If():
                 inner = (*path, s)
-                cond = (self.plain(s.cond, path),)
+                cond = self.conditions(s.cond, path)
                 return [branch(cond, self.block(s.body, inner), None, self.block(s.orelse, inner))]
             case Alloc():
                 return self.declare(s.buffer)
@@ -321,14 +321,16 @@ class ReferenceEmitter:
             return f"ev_total({name}, {size}{at}, {count}{at}, {_unit(b.dtype)})"
         return name
 
-    def plain(self, e: Expr, path: Path) -> str:
-        """An integer or boolean expression as C text."""
+    def plain(self, e: Expr, path: Path, *, compared: bool = False) -> str:
+        """An integer or boolean expression as C text; `compared`: fit to stand beside `<`."""
+        return self._text(path).text(self._floats_out(e, path), COMPARED if compared else 0)
 
-        def load(x: Load) -> str:
-            return f"({self.load(x, path)})"
+    def conditions(self, e: Expr, path: Path) -> tuple[str, ...]:
+        """The operands of a conjunction, each fit to stand beside `&&`."""
+        return self._text(path).conditions(self._floats_out(e, path))
 
-        text = ExprText(self.names.of, load, self.ranges(path))
-        return text.text(self._floats_out(e, path))
+    def _text(self, path: Path) -> ExprText:
+        return ExprText(self.names.of, lambda x: f"({self.load(x, path)})", self.ranges(path))
 
     def _floats_out(self, e: Expr, path: Path) -> Expr:
         """`e` with every float operand of a comparison or conversion as a variable holding its value."""

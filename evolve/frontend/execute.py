@@ -6,9 +6,11 @@ free variables and the guards as `If`s.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from evolve.frontend import ctree, library
 from evolve.frontend.ctree import Pointer, Void
-from evolve.frontend.loops import Head, counted, induction
+from evolve.frontend.loops import Head, assignments, counted, counters, induction
 from evolve.frontend.polynomial import Poly, constant, expression, variable
 from evolve.frontend.prove import negate
 from evolve.frontend.refuse import RefusalError
@@ -24,11 +26,12 @@ from evolve.frontend.values import (
     convert,
 )
 from evolve.frontend.variables import NeedsRegisterError, Slot, Thread, Variables
+from evolve.ir.effects import Mode, effects
 from evolve.ir.expr import Const, Expr, Load, Select, Var
 from evolve.ir.kernel import Scalar
 from evolve.ir.stmt import Block, For, If, Stmt, Store
 from evolve.ir.types import DType, LoopKind
-from evolve.ir.visit import loads
+from evolve.ir.visit import loads, walk
 
 _MAX_STATEMENTS = 4000
 _RETURN = -1
@@ -53,6 +56,8 @@ class _Executor(Variables):
         self._kernel = kernel
         self._in_function = 0
         self._in_loop = 0
+        self._whole: ctree.CExpr | None = None
+        """The call that is all that the statement at hand does, or all that it assigns."""
 
     def run(self) -> Thread:
         for p in self._kernel.params:
@@ -115,6 +120,7 @@ class _Executor(Variables):
         self._made += 1
         if self._made > _MAX_STATEMENTS:
             raise RefusalError(s.line, "kernel", f"more than {_MAX_STATEMENTS} statements after inlining")
+        self._whole = _whole_call(s)
         match s:
             case ctree.Group():
                 self._block(s.body)
@@ -173,6 +179,9 @@ class _Executor(Variables):
             elif a.value is not None and b.value is not None:
                 depth = min(a.depth, b.depth)
                 self._env[key] = Slot(a.name, a.type, choose(cond, a.value, b.value, line), depth)
+            else:
+                ended = Unknown(f"{a.name} ended a loop under a condition")
+                self._env[key] = Slot(a.name, a.type, ended, min(a.depth, b.depth))
 
     def _predicate(self, cond: Expr, then: list[Stmt], orelse: list[Stmt], line: int) -> None:
         """Register stores under a condition that reads memory become selects."""
@@ -199,6 +208,7 @@ class _Executor(Variables):
         outer = self._env
         self._env = dict(outer)
         moving = induction(self, s, head)
+        self._forget(s, {head.key, *(key for key, _, _ in moving)})
         loop = For(name, expression(head.extent), LoopKind.SERIAL, Block(()), span=self._span(s.line))
         with self._inside(loop) as out:
             self._loops = (*self._loops, name)
@@ -215,6 +225,7 @@ class _Executor(Variables):
             if self._env[key].depth == -1 and outer[key].depth != -1:
                 outer[key] = Slot(outer[key].name, outer[key].type, outer[key].value, -1)
         self._env = outer
+        self._forget(s, {head.key, *(key for key, _, _ in moving)})
         for key, _, _ in moving:
             slot = self._env[key]
             self._env[key] = Slot(
@@ -223,6 +234,16 @@ class _Executor(Variables):
         if head.key in self._env:
             self._env[head.key] = Slot(head.name, head.type, Unknown(f"{head.name} ended a loop"), 0)
         self._out.append(For(name, loop.extent, loop.kind, Block(tuple(out)), span=loop.span))
+
+    def _forget(self, s: ctree.Loop, known: set[int]) -> None:
+        """What loops inside this one do to a variable from outside (counting with it, moving it by a
+        step) is not followed from one iteration to the next, nor past the end."""
+        counts = counters(s.body)
+        for key in {a.target.key for a, _ in assignments(s.body, 0) if isinstance(a.target, ctree.Name)}:
+            slot = self._env.get(key)
+            if key not in known and slot is not None and (slot.value is not None or key in counts):
+                changed = Unknown(f"{slot.name} is changed by a loop")
+                self._env[key] = Slot(slot.name, slot.type, changed, slot.depth)
 
     def _grid_stride(self, s: ctree.Loop, head: Head) -> None:
         """for (i = global index; i < n; i += gridDim*blockDim): each i < n once, by some thread."""
@@ -243,10 +264,24 @@ class _Executor(Variables):
         self._env = before
         self._out.append(If(head.guard, Block(tuple(out)), span=self._span(s.line)))
 
+    def value(self, e: ctree.CExpr) -> Value:
+        lazy: tuple[ctree.CExpr, ...] = ()
+        if isinstance(e, ctree.Conditional):
+            lazy = (e.then, e.orelse)
+        elif isinstance(e, ctree.Operation) and e.op in ("&&", "||"):
+            lazy = e.operands[1:]
+        made = len(self._out)
+        value = super().value(e)
+        if any(_calls(x) for x in lazy) and any(_reads_memory(s, self._registers) for s in self._out[made:]):
+            reason = "it reads memory in loops and happens under a condition; write the condition as an if"
+            raise RefusalError(e.line, "call", reason)
+        return value
+
     def inline(self, call: ctree.Invoke, args: tuple[Value, ...]) -> Value:
         function = call.function
         if function is None:
             raise RefusalError(call.line, f"call of {call.name}", "its body is not known")
+        whole, written, local = call is self._whole, len(self._written), set(self._registers)
         saved = dict(self._env)
         for p, v in zip(function.params, args, strict=True):
             if isinstance(p.type, Pointer):
@@ -260,6 +295,13 @@ class _Executor(Variables):
         self._block(function.body)
         self._in_function -= 1
         self._in_loop = in_loop
+        outside = {b for b in self._written[written:] if b in local or b not in self._registers}
+        if outside and not whole:
+            raise RefusalError(
+                call.line,
+                f"call of {call.name}",
+                f"it writes {min(outside)} in the middle of an expression; call it in a statement of its own",
+            )
         value = self._env[_RETURN].value
         for key in saved:
             if key in self._env and self._env[key].depth == -1:
@@ -268,6 +310,41 @@ class _Executor(Variables):
         if result is None or value is None:
             return Unknown("the function returns nothing")
         return convert(value, result, call.line)
+
+
+def _whole_call(s: ctree.CStmt) -> ctree.CExpr | None:
+    match s:
+        case ctree.Evaluate(expr=ctree.Assign(op=None, value=e)) | ctree.Evaluate(expr=e):
+            found: ctree.CExpr | None = e
+        case ctree.Declare(init=e) if not isinstance(e, tuple):
+            found = e
+        case _:
+            found = None
+    while isinstance(found, ctree.Convert):
+        found = found.arg
+    return found if isinstance(found, ctree.Invoke) else None
+
+
+def _calls(e: ctree.CExpr) -> bool:
+    match e:
+        case ctree.Invoke():
+            return e.function is not None or any(_calls(x) for x in e.args)
+        case ctree.Operation():
+            return any(_calls(x) for x in e.operands)
+        case ctree.Convert():
+            return _calls(e.arg)
+        case ctree.Conditional():
+            return _calls(e.cond) or _calls(e.then) or _calls(e.orelse)
+        case ctree.Element():
+            return _calls(e.base) or _calls(e.index)
+        case _:
+            return False
+
+
+def _reads_memory(s: Stmt, registers: Collection[str]) -> bool:
+    """Whether a statement reads a parameter's elements."""
+    touched = [a for site in walk(Block((s,))) for a in effects(site.stmt).accesses]
+    return any(a.mode is Mode.READ and a.buffer not in registers for a in touched)
 
 
 def _advance(start: Value, step: Poly, count: Poly) -> Value:

@@ -10,7 +10,7 @@ from evolve.frontend.refuse import RefusalError
 from evolve.frontend.values import AXES, Duty, Int, Value, convert, grid_index, thread
 from evolve.frontend.variables import Variables
 from evolve.ir.expr import Binary, BinaryOp, Expr, compare, index
-from evolve.ir.types import DType
+from evolve.ir.types import MAX, MIN, DType
 
 _MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "!=": "!="}
 
@@ -50,6 +50,7 @@ def counted(run: Variables, s: ctree.Loop) -> Head:
     if not isinstance(type_, DType):
         raise RefusalError(s.line, "for loop", "its variable is not an integer")
     conditions = _conditions(run, s.cond, name, s.line)
+    first = _unconverted(s, name, type_)
     duties = start.duties | step.duties | {d for _, bound in conditions for d in bound.duties}
     axis = _stride_axis(run, step.poly)
     if axis is not None:
@@ -62,6 +63,11 @@ def counted(run: Variables, s: ctree.Loop) -> Head:
         raise RefusalError(s.line, "for loop", "its step is not a constant")
     if type_ in (DType.U32, DType.U64) and k < 0:
         raise RefusalError(s.line, "for loop", "an unsigned variable that counts down may wrap around")
+    if first is not None:
+        if k < 0:
+            raise RefusalError(s.line, "for loop", f"its condition converts {name.name} to another type")
+        low, high = first
+        duties |= {Duty(start.poly, low, high, True, s.line, "conversion in the loop's condition")}
     extent: Poly | None = None
     for op, bound in conditions:
         distance = bound.poly - start.poly if k > 0 else start.poly - bound.poly
@@ -122,6 +128,32 @@ def _conditions(run: Variables, c: ctree.CExpr, name: ctree.Name, line: int) -> 
         if _is(right, name) and name.key not in _names(left):
             return [(_MIRROR[c.op], run.integer(left, "loop bound"))]
     raise RefusalError(line, "for loop", f"its condition must compare {name.name} with a bound")
+
+
+def _unconverted(s: ctree.Loop, name: ctree.Name, type_: DType) -> tuple[int | None, int | None] | None:
+    """The first values of the variable that the condition's conversions of it leave alone; None: all.
+
+    With an unsigned n, `j < n` compares an int j as unsigned: a negative one is above every bound.
+    """
+    low, high = MAX.identity(type_), MIN.identity(type_)
+    first, last = low, high
+    for e in _comparands(s.cond):
+        if not _is(e, name):
+            continue
+        while isinstance(e, ctree.Convert):
+            if isinstance(e.type, DType) and not e.type.is_float:
+                first, last = max(first, MAX.identity(e.type)), min(last, MIN.identity(e.type))
+            e = e.arg
+    if (first, last) == (low, high):
+        return None
+    return int(first) if first > low else None, int(last) if last < high else None
+
+
+def _comparands(c: ctree.CExpr) -> list[ctree.CExpr]:
+    """What the comparisons in a condition compare."""
+    while isinstance(c, ctree.Convert) and isinstance(c.arg, ctree.Operation | ctree.Convert):
+        c = c.arg
+    return [x for part in c.operands for x in _comparands(part)] if isinstance(c, ctree.Operation) else [c]
 
 
 def _is(e: ctree.CExpr, name: ctree.Name) -> bool:
@@ -196,6 +228,25 @@ def assigned(stmts: tuple[ctree.CStmt, ...], key: int) -> bool:
     return any(a.target.key == key for a, _ in assignments(stmts, 0) if isinstance(a.target, ctree.Name))
 
 
+def counters(stmts: tuple[ctree.CStmt, ...]) -> set[int]:
+    """Variables from outside the statements that loops among them count with."""
+    out: set[int] = set()
+    for s in stmts:
+        match s:
+            case ctree.Branch():
+                out |= counters((*s.then, *s.orelse))
+            case ctree.Group():
+                out |= counters(s.body)
+            case ctree.Loop():
+                out |= counters(s.body)
+                if isinstance(s.init, ctree.Evaluate) and isinstance(s.init.expr, ctree.Assign):
+                    target = s.init.expr.target
+                    out |= {target.key} if isinstance(target, ctree.Name) else set()
+            case _:
+                pass
+    return out
+
+
 def assignments(stmts: tuple[ctree.CStmt, ...], depth: int) -> list[tuple[ctree.Assign, int]]:
     """All assignments, with how many branches and loops are around each."""
     out: list[tuple[ctree.Assign, int]] = []
@@ -206,7 +257,7 @@ def assignments(stmts: tuple[ctree.CStmt, ...], depth: int) -> list[tuple[ctree.
             case ctree.Branch():
                 out += assignments((*s.then, *s.orelse), depth + 1)
             case ctree.Loop():
-                out += assignments((s.init,), depth + 1) + assignments(s.body, depth + 1)
+                out += assignments((s.init, *s.body, *s.also), depth + 1)
                 if isinstance(s.step, ctree.Assign):
                     out.append((s.step, depth + 1))
             case ctree.Group():

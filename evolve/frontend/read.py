@@ -337,7 +337,7 @@ class Reader:
         if op == "+":
             return arg
         if op in ("-", "!", "~"):
-            if op == "-" and isinstance(arg, Number) and isinstance(t, DType):
+            if op == "-" and isinstance(arg, Number) and t in (DType.I32, DType.I64, DType.F32, DType.F64):
                 return Number(-arg.value, t, line)
             return Operation({"-": "neg", "!": "not", "~": "~"}[op], (arg,), t, line)
         raise RefusalError(line, f"operator {op}", "it is not supported")

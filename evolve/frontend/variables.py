@@ -108,6 +108,10 @@ class Variables(Evaluator):
         self._made = 0
         self._registers: dict[str, int] = {}
         self._speculative = 0
+        self._empty: dict[str, tuple[Step, ...]] = {}
+        """Registers that have no value yet, with what encloses their declaration."""
+        self._written: list[str] = []
+        """Buffers of the array elements assigned so far, in order."""
 
     def _declaration(self, s: ctree.Declare) -> None:
         if isinstance(s.type, ctree.Array):
@@ -145,6 +149,8 @@ class Variables(Evaluator):
             self._env[key] = slot
             if value is not None:
                 self._store_register(slot, value, line)
+            else:
+                self._empty[register] = self._path
             return
         start = convert(value, type_, line) if value is not None else Unknown(f"{name} has no value yet")
         self._env[key] = Slot(name, type_, start, len(self._loops))
@@ -166,6 +172,7 @@ class Variables(Evaluator):
         if not isinstance(target, ctree.Element):
             raise RefusalError(a.line, "assignment", "only variables and array elements can be assigned")
         place = self.place(target)
+        self._written.append(place.load.buffer)
         old = Data(place.load, place.duties)
         new = as_data(convert(self._updated(a, old), place.load.dtype, a.line), a.line)
         duties = new.duties | place.duties
@@ -188,7 +195,9 @@ class Variables(Evaluator):
     def _assign_name(self, target: ctree.Name, a: ctree.Assign) -> None:
         slot = self._slot(target)
         if slot.register is not None:
-            self._store_register(slot, self._updated(a, self._read_register(slot)), a.line)
+            nothing: Value = Int(constant(0), DType.I32)
+            before = nothing if a.op is None else self._read_register(slot, a.line)
+            self._store_register(slot, self._updated(a, before), a.line)
             return
         if slot.depth < len(self._loops):
             if slot.type is None:
@@ -209,12 +218,16 @@ class Variables(Evaluator):
     def _store_register(self, slot: Slot, value: Value, line: int) -> None:
         if slot.register is None or slot.type is None:
             raise RefusalError(line, f"variable {slot.name}", "it cannot be assigned")
+        self._empty.pop(slot.register, None)
         data = as_data(convert(value, slot.type, line), line)
         self._leaf(Load(slot.register, (), slot.type), data, data.duties, line)
 
-    def _read_register(self, slot: Slot) -> Data:
+    def _read_register(self, slot: Slot, line: int) -> Data:
         if slot.register is None or slot.type is None:
-            raise RefusalError(0, f"variable {slot.name}", "it cannot be read")
+            raise RefusalError(line, f"variable {slot.name}", "it cannot be read")
+        declared = self._empty.get(slot.register)
+        if declared is not None and not any(isinstance(s, If) for s in self._path[len(declared) :]):
+            raise RefusalError(line, f"variable {slot.name}", "it is read before it has a value")
         return Data(Load(slot.register, (), slot.type))
 
     def _leaf(self, place: Load, value: Data, duties: frozenset[Duty], line: int) -> None:
@@ -281,7 +294,7 @@ class Variables(Evaluator):
     def read(self, n: ctree.Name) -> Value:
         slot = self._slot(n)
         if slot.register is not None:
-            return self._read_register(slot)
+            return self._read_register(slot, n.line)
         value = slot.value
         if value is None or isinstance(value, Unknown):
             reason = value.reason if isinstance(value, Unknown) else "it has no value"

@@ -19,10 +19,10 @@ from evolve.codegen.reference_runtime import TOLERANCE_FACTOR
 from evolve.devices.sim.build import compile_host
 from evolve.devices.sim.execute import execute
 from evolve.devices.sim.plain import run_plain
-from evolve.ir.expr import Binary, BinaryOp, Call, Cast, Const, Expr, Select, var
+from evolve.ir.expr import Binary, BinaryOp, Call, Cast, Const, Expr, Select, compare, index, sub, var
 from evolve.ir.kernel import Kernel, Scalar
 from evolve.ir.math import FUNCTIONS
-from evolve.ir.stmt import Block, Reduce, Store
+from evolve.ir.stmt import Block, If, Reduce, Store
 from evolve.ir.types import MAX, MIN, PROD, SUM, DType, LoopKind, Monoid
 from evolve.toolchain.nvrtc import compile_cuda
 from tests import kernels_ir
@@ -62,6 +62,28 @@ def reference(
     return values, errors
 
 
+def windowed() -> Kernel:
+    """Loop, extent and conditions whose C operators bind less than what they stand beside."""
+    i, j, n, m = var("i"), var("j"), var("n"), var("m")
+    most = Binary(BinaryOp.MIN, m, index(5), DType.INDEX)
+    ends = Binary(
+        BinaryOp.OR, compare(BinaryOp.EQ, i, 0), compare(BinaryOp.EQ, i, sub(most, index(1))), DType.BOOL
+    )
+    term = Reduce("y", (i,), SUM, op(BinaryOp.MUL, ld("x", j), ld("x", i)), origin("S0", "i", "j"))
+    last = Store("y", (i,), Const(9.0, F32), origin("S1", "i"))
+    wide = If(ends, Block((If(compare(BinaryOp.LT, n, m), Block((last,))),)))
+    inner = loop("j", Binary(BinaryOp.MIN, m, n, DType.INDEX), term)
+    return checked(
+        Kernel(
+            "windowed",
+            ("x", "y", "n", "m"),
+            (buf("x", m), buf("y", most)),
+            (Scalar("n", DType.I32, True), Scalar("m", DType.I32, True)),
+            Block((loop("i", most, inner, wide, kind=LoopKind.PARALLEL),)),
+        )
+    )
+
+
 CASES: dict[str, tuple[Callable[[], Kernel], dict[str, tuple[int, ...]], dict[str, int | float]]] = {
     "vecadd": (kernels_ir.vecadd, {"a": (37,), "b": (37,), "c": (37,)}, {"n": 37}),
     "softmax": (kernels_ir.softmax, {"x": (5, 33), "y": (5, 33)}, {"rows": 5, "cols": 33}),
@@ -73,6 +95,8 @@ CASES: dict[str, tuple[Callable[[], Kernel], dict[str, tuple[int, ...]], dict[st
     ),
     "stencil": (kernels_ir.stencil, {"x": (6, 9), "y": (6, 9)}, {"rows": 6, "cols": 9}),
     "saxpy": (kernels_ir.saxpy_in_place, {"x": (11,), "y": (11,)}, {"n": 11, "alpha": 0.75}),
+    "windowed": (windowed, {"x": (7,), "y": (5,)}, {"n": 2, "m": 7}),
+    "windowed, all of it": (windowed, {"x": (4,), "y": (4,)}, {"n": 9, "m": 4}),
     "softmax_block": (
         lambda: scheduled_ir.softmax_block(128, 32),
         {"x": (3, 128), "y": (3, 128)},

@@ -1,0 +1,105 @@
+"""Sources whose obvious reading is not what C says: each is lifted as it computes, or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from evolve.frontend.lift import Lifted
+from evolve.frontend.refuse import CannotLiftError
+from tests.frontend.differential import assert_same
+
+Lift = Callable[..., Lifted]
+
+HELPERS = """__device__ float bump(float *y, int i) { y[i] += 1.f; return y[i]; }
+__device__ float total(const float*x, int m) { float s = 0; for (int j = 0; j < m; j++) s += x[j]; return s; }
+__device__ float fill(float *t, float v) { t[0] = v; return v; }
+"""
+HEAD = """__global__ void k(float *y, const float *x, int n, int m) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  float a = 0;
+"""
+
+REFUSED = {
+    "an inner loop steps the outer variable": (
+        "for (int t = 0; t < m; ++t) for (int j = 0; j < 2; ++j, ++t) a += 1.f;", "for loop"
+    ),
+    "an inner loop steps the bound": (
+        "int e = m; for (int t = 0; t < e; ++t) for (int j = 0; j < 1; ++j, --e) a += 1.f;", "for loop"
+    ),
+    "a subscript moved by an inner loop": (
+        "int p = 0; for (int t = 0; t < n; ++t) for (int j = 0; j < m; ++j) { a += x[p]; p += 1; }",
+        "subscript",
+    ),
+    "a pointer moved by an inner loop": (
+        "const float *p = x; for (int t = 0; t < n; ++t) for (int j = 0; j < m; ++j) { a += *p; ++p; }",
+        "variable p",
+    ),
+    "the counter of an inner loop after the outer": (
+        "int j = 7; for (int t = 0; t < m; ++t) { for (j = 0; j < 3; ++j) a += 1.f; } a += j;", "variable j"
+    ),
+    "the counter of an inner loop in the next round": (
+        "int j = 7; for (int t = 0; t < m; ++t) { a += j; for (j = 0; j < 3; ++j) a += 1.f; }", "variable j"
+    ),
+    "the counter of a loop under a condition": (
+        "int j = 7; for (int t = 0; t < m; ++t) { if (m > 3) { for (j = 0; j < 3; ++j) a += 1.f; } a += j; }",
+        "variable j",
+    ),
+    "minus an unsigned literal": ("unsigned u = -1u; a = u;", "unary -"),
+    "compared as unsigned": (
+        "unsigned u = m; for (int j = -2; j < u; ++j) a += 1.f;", "conversion in the loop's condition"
+    ),
+    "cast to unsigned": (
+        "for (int j = -2; (unsigned)j < 5u; ++j) a += 1.f;", "conversion in the loop's condition"
+    ),
+    "compared as size_t": (
+        "for (int j = i - 1; j < (size_t)n; ++j) a += 1.f;", "conversion in the loop's condition"
+    ),
+    "counting down against an unsigned": ("for (int j = m; j > 0u; --j) a += 1.f;", "for loop"),
+    "accumulating into nothing": ("float b; for (int j = 0; j < m; ++j) b += x[j]; a = b;", "variable b"),
+    "two writes in one expression": ("a = bump(y, i) * 10.f + bump(y, i);", "call of bump"),
+    "a write in a conditional expression": ("a = m > 3 ? bump(y, i) : 0.f;", "call of bump"),
+    "a write to a local array in an expression": (
+        "float t[1]; t[0] = 1.f; a = t[0] * 2.f + fill(t, x[i]);", "call of fill"
+    ),
+    "a loop over memory in a conditional expression": ("a = m > 3 ? total(x + n, m) : 0.f;", "call"),
+}  # fmt: skip
+
+SAME = {
+    "a counter used by two loops": (
+        "int j; for (j = 0; j < m; ++j) a += x[j]; for (j = m - 1; j >= 0; --j) a += x[j];"
+    ),
+    "a counter set again in each round": (
+        "int j; for (int t = 0; t < m; ++t) for (j = 0; j < t; ++j) a += x[j];"
+    ),
+    "a cursor of its own in each round": (
+        "for (int t = 0; t < m; ++t) { int p = t; for (int j = t; j < m; ++j) { a += x[p]; p += 1; } }"
+    ),
+    "a signed counter below an unsigned bound": "unsigned u = m; for (int j = 0; j < u; ++j) a += x[j];",
+    "a value only under a condition": (
+        "float last; for (int j = 0; j < m; ++j) { if (j > 0) a += last; last = x[j]; }"
+    ),
+    "a writing call as a statement": "y[i] = x[i]; float b = bump(y, i); a = b; bump(y, i); a += y[i];",
+    "a call with a loop in an expression": "a = total(x, m) * 2.f + total(x, n);",
+    "a bound of two conditions": "for (int j = 0; j < m && j < 5; ++j) a += x[j];",
+    "alternatives around a condition": "if (i == 0 || i == n - 1) { if (m > 3) a = 1.f; }",
+}
+
+
+@pytest.mark.parametrize("name", list(REFUSED))
+def test_refused(name: str, lift_text: Lift) -> None:
+    body, construct = REFUSED[name]
+    with pytest.raises(CannotLiftError) as caught:
+        lift_text(f"{HELPERS}{HEAD}  {body}\n  y[i] = a + x[i];\n}}\n")
+    assert caught.value.construct == construct
+    assert caught.value.line == 8
+
+
+@pytest.mark.parametrize("name", list(SAME))
+def test_lifted_as_it_computes(name: str, lift_text: Lift, tmp_path: Path) -> None:
+    lifted = lift_text(f"{HELPERS}{HEAD}  {SAME[name]}\n  y[i] = a + x[i];\n}}\n")
+    sizes = tuple({"n": n, "m": m} for n, m in ((1, 1), (5, 3), (33, 7)))
+    assert assert_same(lifted, sizes, cache_dir=tmp_path) == len(sizes)
