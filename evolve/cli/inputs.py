@@ -40,13 +40,13 @@ def read_text(path: Path, what: str) -> str:
 
 
 def problem_request(
-    kernel: Path, entry: str | None, workload: Path | None, device: str, numerics: str
+    kernel: Path, entry: str | None, workload: Path | None, device: str, numerics: str | None
 ) -> ProblemRequest:
     """The request of these options, files read. Raises EvolveError."""
     from evolve.search.problem import ProblemRequest
     from evolve.workload.model import Contract
 
-    if numerics not in get_args(Contract):
+    if numerics is not None and numerics not in get_args(Contract):
         names = ", ".join(get_args(Contract))
         raise EvolveError("usage", f"there is no numerics contract {numerics!r}", hint=f"contracts: {names}")
     return ProblemRequest(

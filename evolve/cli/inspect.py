@@ -10,7 +10,7 @@ def command(
     entry: options.Entry = None,
     workload: options.Workload = None,
     device: options.Device = "auto",
-    numerics: options.Numerics = "reassociate",
+    numerics: options.Numerics = None,
     json: options.Json = False,
 ) -> int:
     """Show what the tool sees in a kernel.

@@ -25,8 +25,12 @@ Device = Annotated[
     typer.Option("--device", metavar="DEVICE", help="auto, cuda, or sim:PROFILE such as sim:h200-sxm."),
 ]
 Numerics = Annotated[
-    str,
-    typer.Option("--numerics", metavar="CONTRACT", help="exact, reassociate, fast or mixed."),
+    str | None,
+    typer.Option(
+        "--numerics",
+        metavar="CONTRACT",
+        help="exact, reassociate, fast or mixed; default: the workload's, else reassociate.",
+    ),
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Same seed, same search.")]
 Json = Annotated[

@@ -11,7 +11,7 @@ def command(
     entry: options.Entry = None,
     workload: options.Workload = None,
     device: options.Device = "auto",
-    numerics: options.Numerics = "reassociate",
+    numerics: options.Numerics = None,
     json: options.Json = False,
 ) -> int:
     """Print the CUDA code of a transform program.

@@ -28,7 +28,7 @@ def command(
     entry: options.Entry = None,
     workload: options.Workload = None,
     device: options.Device = "auto",
-    numerics: options.Numerics = "reassociate",
+    numerics: options.Numerics = None,
     seed: options.Seed = 0,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="The run's folder; default runs/<id>.")

@@ -65,7 +65,7 @@ def _cuda(ordinal: str) -> tuple[Device, Profile]:
     profile = match_profile(
         device.name(), int(device.get_attribute(cuda.device_attribute.MULTIPROCESSOR_COUNT))
     )
-    return Device("cuda", profile.stem, "measured"), profile
+    return Device("cuda", profile.stem, "measured", int(ordinal)), profile
 
 
 def match_profile(name: str, multiprocessors: int) -> Profile:

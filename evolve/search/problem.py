@@ -26,16 +26,17 @@ class ProblemRequest:
     workload_text: str | None = None
     workload_file: str | None = None
     device: str = "auto"
-    numerics: str = "reassociate"
+    numerics: str | None = None
 
 
 @dataclass(frozen=True)
 class Device:
-    """`kind` (sim, cuda, opencl), `profile` (stem of a file in hardware/), what the times are."""
+    """`kind` (sim, cuda, opencl), `profile` (stem of a file in hardware/), what the times are; which GPU."""
 
     kind: str
     profile: str
     timing: Literal["measured", "estimated"]
+    ordinal: int = 0
 
     @property
     def name(self) -> str:

@@ -35,15 +35,12 @@ from evolve.search.problem import (
     Sol,
     Verdict,
 )
+from evolve.target.limits import STATIC_SHARED_BYTES
 from evolve.transforms.apply import apply_program
 from evolve.transforms.moves import MoveLimits, legal_moves
-from evolve.workload.infer import infer
 from evolve.workload.model import Contract, Workload
-from evolve.workload.toml import from_toml, to_toml
-from evolve.workload.validate import validate
-
-STATIC_SHARED_BYTES = 48 * 1024
-"""Static arrays of a block: more needs dynamic shared memory and an opt-in."""
+from evolve.workload.resolve import resolve
+from evolve.workload.toml import to_toml
 
 
 class Scorer(Protocol):
@@ -68,7 +65,7 @@ class KernelProblem:
         if self.device.kind == "cuda":
             from evolve.scoring.measured import MeasuredScorer
 
-            return MeasuredScorer(self.task)
+            return MeasuredScorer(self.task, self.device.ordinal)
         from evolve.scoring.estimated import EstimatedScorer
 
         return EstimatedScorer(self.task)
@@ -213,7 +210,9 @@ class KernelProblem:
     def legal_moves(self, text: str) -> Sequence[str]:
         """Statements whose preconditions hold after the program."""
         applied = apply_program(self.task.source.kernel, parse(text))
-        limits = MoveLimits(self.limits.threads_per_block, self.limits.shared_bytes)
+        w = self.task.workload
+        sizes = {s.name: tuple(int(t[s.name]) for t in w.timed) for s in applied.kernel.scalars if s.is_size}
+        limits = MoveLimits(self.limits.threads_per_block, self.limits.shared_bytes, sizes)
         return legal_moves(applied.kernel, applied.names, limits)
 
 
@@ -249,25 +248,18 @@ def describe_kernel(lifted: Lifted, kernel: Kernel) -> dict[str, Any]:
 def open_problem(request: ProblemRequest) -> KernelProblem:
     """Lifts the kernel, settles workload and device. Raises EvolveError."""
     lifted = lift(request.kernel_file, request.entry, request.kernel_text)
-    workload = _workload(lifted, request)
+    workload = resolve(
+        lifted,
+        comment=lifted.comment_block,
+        source=request.kernel_file,
+        override=request.workload_text,
+        override_file=request.workload_file,
+        numerics=cast(Contract | None, request.numerics),
+    )
     device, profile = choose_device(request.device)
     original = _launched(lifted.original, workload)
     source = Source(lifted.kernel, original, lifted.no_wrap)
     return KernelProblem(lifted, make_task(source, workload, profile), device, workload.numerics)
-
-
-def _workload(lifted: Lifted, request: ProblemRequest) -> Workload:
-    workload, file = infer(lifted), None
-    if request.workload_text is not None:
-        file = request.workload_file or "the workload"
-        workload = from_toml(request.workload_text, workload, file)
-    elif lifted.comment_block is not None:
-        file = request.kernel_file
-        workload = from_toml(lifted.comment_block, workload, file)
-    if request.numerics != "reassociate":
-        workload = replace(workload, numerics=cast(Contract, request.numerics))
-    validate(workload, lifted.kernel, lifted.no_wrap, file)
-    return workload
 
 
 def _launched(original: Original, workload: Workload) -> Original:
