@@ -16,15 +16,19 @@ _MAX_CANDIDATES = 14
 _MAX_TRIED = 20_000
 _INSIDE = 4
 _OUTSIDE = 3
+_GROWN_VOLUME = 2**16
+_LARGEST_VOLUME = 2**20
+_SCANNED = 1024
 
 
 def check_shapes_for(guard: Iterable[Expr], workload: Workload, sizes: Iterable[str] = ()) -> list[Sizes]:
     """Scalar values at which to check a variant that runs when all of `guard` hold.
 
     The smallest sizes inside the guard first (a size that the guard leaves free is 1 and 3), then
-    some just outside, which reach the next variant or the original. `sizes` names the scalars that
-    are sizes; without it, the integer ones of the workload. Where no small sizes satisfy the guard,
-    the workload's own sizes that do are returned.
+    some of several blocks or tiles along each size that the guard lets grow, then some just outside,
+    which reach the next variant or the original. `sizes` names the scalars that are sizes; without
+    it, the integer ones of the workload. Where no small sizes satisfy the guard, the workload's own
+    sizes that do are returned.
     """
     conditions = tuple(guard)
     base = workload.timed[0]
@@ -40,7 +44,38 @@ def check_shapes_for(guard: Iterable[Expr], workload: Workload, sizes: Iterable[
                 break
     if not found:
         return [s for s in (*workload.check, *workload.timed) if _all(conditions, s)]
-    return found + _outside(found, conditions, constrained)
+    grown = [s for s in _grown(found[0], conditions, names) if s not in found]
+    return found + grown + _outside(found, conditions, constrained)
+
+
+def _grown(start: Sizes, conditions: tuple[Expr, ...], names: list[str]) -> list[Sizes]:
+    """Sizes inside the guard at which tiles and grids of usual extents are several, the last one partial.
+
+    All sizes grown together and, where that leaves each small, two at a time.
+    """
+    out: list[Sizes] = []
+    groups = [names] if len(names) < 3 else [names, names[:2], names[-2:]]
+    for group in groups:
+        made = dict(start)
+        fixed = _volume({n: int(start[n]) for n in names if n not in group})
+        side = int((_GROWN_VOLUME / fixed) ** (1 / len(group)) if group else 0)
+        for at, name in enumerate(group):
+            made[name] = _next_inside(made, name, min(side, 4096) // 2 * 2 + 1 + 2 * at, conditions, names)
+        if made not in out:
+            out.append(made)
+    return out
+
+
+def _next_inside(at: Sizes, name: str, target: int, conditions: tuple[Expr, ...], names: list[str]) -> int:
+    """A value near the target, larger than the one at hand, that stays inside; else the one at hand."""
+    least = int(at[name])
+    first = max(target, least + 1)
+    room = _LARGEST_VOLUME // max(1, _volume({n: int(at[n]) for n in names if n != name}))
+    up, down = (
+        range(first, min(first + _SCANNED, room + 1)),
+        range(first - 1, max(least, first - _SCANNED), -1),
+    )
+    return next((v for v in (*up, *down) if v <= room and _all(conditions, {**at, name: v})), least)
 
 
 def _smallest_first(names: list[str], options: dict[str, list[int]]) -> list[dict[str, int]]:
