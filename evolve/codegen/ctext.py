@@ -16,6 +16,8 @@ from evolve.ir.types import DType
 _OR, _AND, _BIT_OR, _BIT_XOR, _BIT_AND, _EQ, _CMP, _SHIFT, _ADD, _MUL, _UNARY, _ATOM = range(1, 13)
 COMPARED = _SHIFT
 """What `ExprText.text` is given as `outer` for an operand of a comparison."""
+MULTIPLIED = _UNARY
+"""The same for a factor of a product."""
 
 _PRECEDENCE = {
     BinaryOp.OR: _OR,

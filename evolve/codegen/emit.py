@@ -20,7 +20,7 @@ from evolve.codegen.emit_vector import vector_loop
 from evolve.codegen.errors import CodegenError
 from evolve.codegen.geometry import GRID_AXES, THREAD_AXES, THREAD_NAMES, block_dims, grid_extents
 from evolve.codegen.limits import add_instances, check_registers
-from evolve.codegen.names import Names
+from evolve.codegen.names import Names, identifiers
 from evolve.codegen.place import Place, line_origin
 from evolve.codegen.prepare import prepare
 from evolve.codegen.rendered import Dims, Param
@@ -79,7 +79,8 @@ class KernelEmitter(Accesses):
     def emit(self) -> EmittedKernel:
         body = self.statements(self.kernel.body, Place())
         head = [*self._thread_lines(body), *self.grid_lines]
-        inside = [*self._size_lines(), *self.shared.values(), *head]
+        inside = [*self.shared.values(), *head]
+        inside = [*self._size_lines(identifiers("\n".join(texts([*inside, *body])))), *inside]
         if inside and body:
             inside.append(line(""))
         inside += body
@@ -134,14 +135,15 @@ class KernelEmitter(Accesses):
             return self.names.of(f"{p.name}_arg")
         return self.names.of(p.name)
 
-    def _size_lines(self) -> list[Node]:
+    def _size_lines(self, used: frozenset[str]) -> list[Node]:
         out = []
         for p in self._params():
             if not p.is_pointer:
                 name = self._scalar_parameter(p)
                 if name != self.names.of(p.name):
                     copy = f"const int {self.names.of(p.name)} = (int){name};"
-                    out.append(line(f"{copy}  // fits: see the launch condition"))
+                    if self.names.of(p.name) in used:
+                        out.append(line(f"{copy}  // fits: see the launch condition"))
                     self.magnitudes.require(var(p.name), {})
         return out
 

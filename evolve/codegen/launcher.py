@@ -5,9 +5,11 @@ NVRTC skips it; nvcc and clang compile it. It is added to the file that a person
 
 from __future__ import annotations
 
-from evolve.codegen.ctext import ExprText
+from itertools import combinations
+
+from evolve.codegen.ctext import MULTIPLIED, ExprText
 from evolve.codegen.names import Names, identifiers
-from evolve.codegen.rendered import Param, Rendered, RenderedLaunch
+from evolve.codegen.rendered import Param, Rendered, RenderedLaunch, RenderedVariant
 from evolve.ir.affine import Ranges
 from evolve.ir.expr import Expr, Load, index
 from evolve.ir.printer import print_expr
@@ -18,9 +20,8 @@ from evolve.ir.visit import variables
 def render_launcher(rendered: Rendered, params: tuple[Param, ...]) -> str:
     """`cudaError_t launch_<kernel>(parameters, cudaStream_t stream)`.
 
-    `params` are the original kernel's, with `is_const` where no variant writes. The first variant
-    whose condition holds, and whose arrays are aligned as the text needs, is launched, else the
-    original; an empty grid launches nothing.
+    `params` are the original kernel's. The first variant whose condition holds, and whose arrays are
+    aligned and apart as its text needs, is launched, else the original; an empty grid launches nothing.
     """
     taken = identifiers(rendered.text)
     names = Names(taken - {p.name for p in params})
@@ -31,25 +32,55 @@ def render_launcher(rendered: Rendered, params: tuple[Param, ...]) -> str:
     pointers = [own[p.name] for p in params if p.is_pointer]
     lines = [
         "#ifndef __CUDACC_RTC__",
-        "// Launches the variant that the sizes allow.",
+        "// Launches the variant that sizes and addresses allow, else the original.",
         f"cudaError_t {function}(",
         *(f"    {_declaration(p, own[p.name])}," for p in params),
         f"    cudaStream_t {stream} = 0",
         ") {",
     ]
-    lines += [f"    const long long {wide[n]} = (long long){own[n]};" for n in wide if _is_size(params, n)]
-    aligned = " && ".join(f"(unsigned long long){p} % 16 == 0" for p in pointers) or "true"
+    body: list[str] = []
+    aligned, apart = names.fresh("aligned"), names.fresh("apart")
     if rendered.variants:
-        lines.append(f"    const bool aligned = {aligned};")
+        facts = " && ".join(f"(unsigned long long){p} % 16 == 0" for p in pointers) or "true"
+        body.append(f"    const bool {aligned} = {facts};")
     for v in rendered.variants:
-        terms = [_text(t, wide, 2) for t in conjuncts((v.guard,))]
-        lines.append(f"    if ({' && '.join(['aligned', *terms])}) {{")
+        terms = [aligned, *(_text(t, wide, 2) for t in conjuncts((v.guard,)))]
+        # After the guard, which keeps the byte counts within 64 bits.
+        terms += [
+            f"{apart}({own[a.name]}, {_bytes(a, wide)}, {own[b.name]}, {_bytes(b, wide)})"
+            for a, b in _must_be_apart(v, params)
+        ]
+        body.append(f"    if ({' && '.join(terms)}) {{")
         for launch in v.launches:
-            lines += _launch(launch, own, wide, stream, "        ")
-        lines += ["        return cudaGetLastError();", "    }"]
-    lines += _launch(rendered.original, own, wide, stream, "    ")
-    lines += ["    return cudaGetLastError();", "}", "#endif"]
-    return "\n".join(lines) + "\n"
+            body += _launch(launch, own, wide, stream, "        ")
+        body += ["        return cudaGetLastError();", "    }"]
+    body += _launch(rendered.original, own, wide, stream, "    ")
+    used = identifiers("\n".join(body))
+    lines += [
+        f"    const long long {wide[n]} = (long long){own[n]};"
+        for n in wide
+        if _is_size(params, n) and wide[n] in used
+    ]
+    if apart in used:
+        lines += [
+            f"    const auto {apart} = "
+            "[](const void* a, long long a_size, const void* b, long long b_size) {",
+            "        return (const char*)a + a_size <= b || (const char*)b + b_size <= a;",
+            "    };",
+        ]
+    return "\n".join([*lines, *body, "    return cudaGetLastError();", "}", "#endif"]) + "\n"
+
+
+def _must_be_apart(v: RenderedVariant, params: tuple[Param, ...]) -> list[tuple[Param, Param]]:
+    """Pairs of arrays of which the variant writes at least one: its pointers are `__restrict__`."""
+    arrays = [p for p in params if p.is_pointer and p.extents]
+    written = {p.name for x in v.launches for p in x.params if p.is_pointer and not p.is_const}
+    return [(a, b) for a, b in combinations(arrays, 2) if {a.name, b.name} & written]
+
+
+def _bytes(p: Param, wide: dict[str, str]) -> str:
+    # The first factor makes the whole product 64 bits wide.
+    return " * ".join([f"{p.dtype.size}LL", *(_text(e, wide, MULTIPLIED) for e in p.extents)])
 
 
 def _is_size(params: tuple[Param, ...], name: str) -> bool:

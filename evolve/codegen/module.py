@@ -92,6 +92,9 @@ def _assemble(
     rows += helpers
     rows += body
     original = render_original(module.original)
+    for definition in re.findall(r"^#ifndef .*\n#define .*\n#endif\n", constants, re.MULTILINE):
+        original = original.replace(definition, "", 1)
+    original = original.lstrip("\n")
     if variants:
         rows.append(("// The original kernel, for sizes that no variant above covers.", None))
     rows += [(t, None) for t in original.splitlines()]
@@ -107,7 +110,22 @@ def _guard(variant: Variant, emitted: list[EmittedKernel]) -> Expr:
         terms += e.guards
     used = frozenset(n for k in variant.kernels for s in k.scalars if s.is_size for n in (s.name,))
     terms += [compare(BinaryOp.GE, var(n), 1) for n in sorted(used) if not _implies_positive(n, terms)]
-    return conjunction(tuple(dict.fromkeys(terms)))
+    return conjunction(_tightest(tuple(dict.fromkeys(terms))))
+
+
+def _tightest(terms: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """Without upper bounds that another upper bound of the same expression implies."""
+    most: dict[Expr, int] = {}
+    for t in terms:
+        match t:
+            case Binary(BinaryOp.LE, lhs, Const(value)):
+                most[lhs] = min(int(value), most.get(lhs, int(value)))
+    return tuple(
+        t
+        for t in terms
+        if not (isinstance(t, Binary) and t.op is BinaryOp.LE and isinstance(t.rhs, Const))
+        or t.rhs.value == most[t.lhs]
+    )
 
 
 def _implies_positive(name: str, terms: list[Expr]) -> bool:

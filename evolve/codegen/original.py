@@ -62,7 +62,8 @@ def original_launch(module: Module) -> RenderedLaunch:
     params = []
     for name in module.params:
         if name in buffers:
-            params.append(Param(name, buffers[name].dtype, True))
+            b = buffers[name]
+            params.append(Param(name, b.dtype, True, name in o.read_only, b.extents))
         else:
             params.append(Param(name, scalars[name].dtype, False))
     return RenderedLaunch(o.entry, tuple(params), o.grid, o.block, o.shared_bytes, "the original kernel")

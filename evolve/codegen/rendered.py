@@ -18,12 +18,16 @@ Dims = tuple[Expr, Expr, Expr]
 
 @dataclass(frozen=True)
 class Param:
-    """One parameter of an emitted kernel. `dtype` is that of the element for a pointer."""
+    """One parameter of an emitted kernel. `dtype` is that of the element for a pointer.
+
+    `extents`, in elements, are known of the original's arrays only.
+    """
 
     name: str
     dtype: DType
     is_pointer: bool
     is_const: bool = False
+    extents: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True)

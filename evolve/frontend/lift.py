@@ -11,7 +11,7 @@ from evolve.frontend.domain import Domain, domain_of
 from evolve.frontend.execute import execute
 from evolve.frontend.finish import assemble, named, nest, numbered
 from evolve.frontend.locate import Found, choose, comment_block, kernels, launches
-from evolve.frontend.original import Dims, device_text, kept_definitions, launch_dims
+from evolve.frontend.original import Dims, device_text, kept_definitions, launch_dims, read_only
 from evolve.frontend.polynomial import Poly, canonical, expression, polynomial
 from evolve.frontend.read import Reader
 from evolve.frontend.refuse import CannotLiftError, RefusalError
@@ -115,7 +115,7 @@ def _lift(parsed: Parsed, found: Found) -> Lifted:
         raise RefusalError(
             found.line, "kernel", f"its device code does not compile on its own: {alone.problems[0].message}"
         )
-    original = Original(text, found.name, grid, block)
+    original = Original(text, found.name, grid, block, read_only=read_only(found))
     notes = (*_notes(launch, block, no_wrap), *sorted(thread.notes))
     return Lifted(kernel, original, launch, comment_block(parsed.text), no_wrap, notes)
 

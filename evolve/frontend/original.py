@@ -71,6 +71,17 @@ def device_text(parsed: Parsed, kernel: Found) -> str:
     return _prelude(body) + body
 
 
+def read_only(kernel: Found) -> tuple[str, ...]:
+    """Pointer parameters that the kernel's signature declares const."""
+    out = []
+    for c in children(kernel.cursor):
+        if kind(c) == "PARM_DECL":
+            t = c.type.get_canonical()
+            if t.kind.name == "POINTER" and t.get_pointee().is_const_qualified():
+                out.append(c.spelling)
+    return tuple(out)
+
+
 def _without_unused_macros(body: str) -> str:
     """Macros that nothing else in the text mentions are host code's."""
     while True:

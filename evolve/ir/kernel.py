@@ -63,6 +63,7 @@ class Original:
     entry   the kernel's name in it
     grid, block   its launch as INDEX expressions over the scalars
     shared_bytes  dynamic shared memory
+    read_only     arrays that its signature declares const
     """
 
     text: str
@@ -70,6 +71,7 @@ class Original:
     grid: tuple[Expr, Expr, Expr]
     block: tuple[Expr, Expr, Expr]
     shared_bytes: int = 0
+    read_only: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from evolve.ir.expr import TRUE, Expr, ceildiv, index, var
 from evolve.ir.kernel import Kernel, Module, Original, Variant
 from evolve.ir.stmt import Block, Buffer, Stmt
@@ -76,7 +78,8 @@ def module_of(*kernels: Kernel) -> Module:
     """Each kernel is a variant; the plain kernel of the same name is the original."""
     k = kernels[0]
     grid, block = LAUNCHES[k.name]
-    original = Original(TEXTS[k.name], k.name, grid, block)
+    read_only = tuple(re.findall(r"const float\* (\w+)", TEXTS[k.name]))
+    original = Original(TEXTS[k.name], k.name, grid, block, read_only=read_only)
     return Module(tuple(Variant(TRUE, (x,)) for x in kernels), original, k.params, k.buffers, k.scalars)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from evolve.codegen.module import render
 from evolve.codegen.rendered import concretise
 from evolve.ir.expr import (
@@ -11,8 +13,10 @@ from evolve.ir.expr import (
     ceildiv,
     compare,
     index,
+    mul,
     var,
 )
+from evolve.ir.scope import conjuncts
 from evolve.ir.stmt import Store
 from tests.codegen.modules import bare_module, kernel_of
 from tests.codegen.scheduled_ir import (
@@ -67,3 +71,18 @@ def test_assumptions_are_part_of_the_guard() -> None:
     )
     rendered = render(bare_module(k))
     assert [concretise(rendered, {"n": n})[0] for n in (31, 32, 33)] == [-1, 0, -1]
+
+
+def test_only_the_tightest_upper_bound_is_asked() -> None:
+    loose = compare(BinaryOp.LE, mul(var("n"), 4), 1000)
+    tight = compare(BinaryOp.LE, mul(var("n"), 4), 600)
+    other = compare(BinaryOp.LE, var("n"), 600)
+    s = Store("y", (var("r"),), ld("x", var("r")))
+    kernel = kernel_of("x y n", (buf("x", var("n")), buf("y", var("n"))), loop("r", var("n"), GRID_X, s))
+    guards = [
+        render(bare_module(replace(kernel, assumptions=facts))).variants[0].guard
+        for facts in ((loose, tight, other), (tight, loose, other))
+    ]
+    for guard in guards:
+        terms = conjuncts((guard,))
+        assert tight in terms and other in terms and loose not in terms

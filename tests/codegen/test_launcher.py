@@ -10,7 +10,10 @@ import pytest
 from evolve.codegen.launcher import render_launcher
 from evolve.codegen.module import render
 from evolve.codegen.rendered import Rendered
+from evolve.compiler.compile import Source, compile_program
+from evolve.dsl.parser import parse
 from evolve.frontend.lift import lift, list_kernels
+from evolve.legality.verdict import Limits
 from evolve.toolchain.nvrtc import compile_cuda
 from tests.codegen import scheduled_ir
 from tests.codegen.modules import module_of
@@ -19,7 +22,7 @@ from tests.codegen.modules import module_of
 def file_of(name: str) -> tuple[str, Rendered]:
     module = module_of(scheduled_ir.SCHEDULED[name]())
     rendered = render(module)
-    return rendered.text + "\n" + render_launcher(rendered, rendered.variants[0].launches[0].params), rendered
+    return rendered.text + "\n" + render_launcher(rendered, rendered.original.params), rendered
 
 
 @pytest.mark.parametrize("name", list(scheduled_ir.SCHEDULED))
@@ -47,7 +50,7 @@ def test_the_text_of_a_launcher() -> None:
         launcher
         == """\
 #ifndef __CUDACC_RTC__
-// Launches the variant that the sizes allow.
+// Launches the variant that sizes and addresses allow, else the original.
 cudaError_t launch_vecadd(
     const float* a,
     const float* b,
@@ -56,9 +59,13 @@ cudaError_t launch_vecadd(
     cudaStream_t stream = 0
 ) {
     const long long n_ = (long long)n;
+    const auto apart = [](const void* a, long long a_size, const void* b, long long b_size) {
+        return (const char*)a + a_size <= b || (const char*)b + b_size <= a;
+    };
     const bool aligned = (unsigned long long)a % 16 == 0 && (unsigned long long)b % 16 == 0 \
 && (unsigned long long)c % 16 == 0;
-    if (aligned && n_ % 4 == 0 && n_ <= 2147482624 && n_ >= 1) {
+    if (aligned && n_ % 4 == 0 && n_ <= 2147482624 && n_ >= 1 \
+&& apart(a, 4LL * n_, c, 4LL * n_) && apart(b, 4LL * n_, c, 4LL * n_)) {
         if ((n_ + 1023) / 1024 > 0) vecadd_v1<<<dim3((unsigned int)((n_ + 1023) / 1024)), \
 dim3((unsigned int)(256)), 0, stream>>>(a, b, c, n);
         return cudaGetLastError();
@@ -70,6 +77,44 @@ dim3((unsigned int)(64)), 0, stream>>>(a, b, c, n);
 #endif
 """
     )
+
+
+LONG = """
+__global__ void scale(float* aligned, const float* apart, unsigned long long n, unsigned long long unused) {
+    unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) aligned[i] = apart[i] > 0.0f ? 2.0f * apart[i] : -INFINITY;
+}
+"""
+PROGRAM = "split(i, 1024)\nsplit(i.i, 4)\nbind(i.o, grid.x)\nbind(i.i.o, thread.x)\nvectorize(i.i.i, 4)\n"
+
+
+def launcher_of(source: str, program: str) -> str:
+    lifted = lift("k.cu", text=source)
+    done = compile_program(Source(lifted.kernel, lifted.original, lifted.no_wrap), parse(program), Limits())
+    assert done.module is not None, done.verdict
+    rendered = render(done.module)
+    return f"{rendered.text}\n{render_launcher(rendered, rendered.original.params)}"
+
+
+def test_names_of_the_user_and_what_nothing_uses() -> None:
+    text = launcher_of(LONG, "specialize(n % 1024 == 0)\n" + PROGRAM)
+    launcher = text[text.index("#ifndef __CUDACC_RTC__") :]
+    assert "    float* aligned,\n    const float* apart,\n" in launcher
+    assert "const bool aligned_2 = (unsigned long long)aligned % 16 == 0" in launcher
+    assert "apart_2(aligned, 4LL * n_, apart, 4LL * n_)" in launcher
+    assert "(long long)unused" not in launcher, "a size that nothing needs has no copy"
+    assert "const int n =" not in text, "the kernel's body does not use it: the grid covers it exactly"
+    assert text.count("#define INFINITY") == 1
+    assert "#define INFINITY" in text[: text.index("scale_v1")], "before its first use"
+
+
+def test_in_place_use_is_left_to_the_original() -> None:
+    text = launcher_of(LONG.replace("const float*", "float*"), "specialize(n % 1024 == 0)\n" + PROGRAM)
+    launcher = text[text.index("#ifndef __CUDACC_RTC__") :]
+    assert "    float* apart,\n" in launcher, "as the user declared it, though nothing writes it"
+    assert "&& apart_2(" in launcher
+    alone = launcher_of(LONG, "")
+    assert "apart_2" not in alone[alone.index("#ifndef __CUDACC_RTC__") :], "the original asks for nothing"
 
 
 def test_fingerprints_ignore_comments_and_nothing_else() -> None:
