@@ -26,5 +26,7 @@ def command(
         seen = as_json(problem.inspect())
         if output.as_json:
             output.document(seen)
-        output.text("\n".join([problem.info().summary, *outline(seen)]))
+        # The summary above the outline is the kernel's IR already.
+        kernels = [{n: v for n, v in k.items() if n != "ir"} for k in seen["kernels"]]
+        output.text("\n".join([problem.info().summary, *outline(seen | {"kernels": kernels})]))
         return 0

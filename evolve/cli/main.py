@@ -6,9 +6,11 @@ exception is a bug: it says so and exits 70; EVOLVE_DEBUG=1 shows the traceback.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import typer
@@ -33,6 +35,7 @@ from evolve.ir.errors import EvolveError
 
 INTERRUPTED = 130
 INTERNAL = 70
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 app = typer.Typer(
     name="evolve",
@@ -98,6 +101,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _fail(as_json, INTERRUPTED, "interrupted", "interrupted", None)
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in _FULL:
+            with suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter fails again when it ends
+            where = error.filename or "standard output or a temporary file"
+            text = f"{where}: cannot write: {error.strerror} (make room, or set TMPDIR to another disk)"
+            return _fail(as_json, 2, "cannot-write", text, None)
         if os.environ.get("EVOLVE_DEBUG"):
             raise
         what = f"internal error, please report it: {type(error).__name__}: {error}"

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from evolve.cli import options
+
+if TYPE_CHECKING:
+    from evolve.search.problem import Device
 
 
 def command(
@@ -56,8 +61,12 @@ def command(
         lines += [describe(one) for one in compiled.diagnostics]
         if score and score.time_us is not None:
             lines.append(
-                f"{score.time_us:.1f} us ({info.device.timing}), fitness {score.fitness:.3f} "
+                f"{score.time_us:.1f} us {_where(info.device)}, fitness {score.fitness:.3f} "
                 f"of the speed of light ({info.sol.time_us:.1f} us, {info.sol.bound})"
             )
         output.text("\n".join(lines))
         return 0 if score and score.status == "scored" else 1
+
+
+def _where(device: Device) -> str:
+    return f"({device.timing}, {device.kind}:{device.profile})"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -71,3 +74,17 @@ def test_doctor_says_no_when_something_needed_is_broken(
     assert status == 1 and "FAILED  isl: RuntimeError: no such library" in out and "absent  gpu" in out
     monkeypatch.setattr(doctor, "_PROBES", (("gpu", broken, False),))
     assert answer(capfd, "doctor")[0] == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize(
+    "arguments", (["--help"], ["--version"], ["run", "--help"], ["dsl"], ["dsl", "--json"])
+)
+def test_a_full_disk_is_no_bug_of_the_tool(arguments: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "evolve", *arguments], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 2
+    assert "No space left on device" in done.stderr and "internal" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
