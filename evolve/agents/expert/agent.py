@@ -60,7 +60,7 @@ def _answers(context: Context, count: int, used_up: int) -> list[Proposal]:
     """Edits of the best program and, after those, of the parents that have not been tried lately."""
     tried = {_plain(a.program) for a in context.recent}
     pool: list[tuple[Parent, Sketch]] = []
-    for parent in dict.fromkeys((context.best, *context.parents)):
+    for parent in {p.proposal: p for p in (context.best, *context.parents)}.values():
         if parent.program.strip():
             pool += [(parent, s) for s in variations(parent, context.legal_moves(parent.program))]
     fresh = [(p, s) for p, s in pool if _plain(s.text) not in tried]

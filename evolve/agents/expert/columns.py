@@ -41,6 +41,11 @@ def sketches(shape: Shape, sizes: dict[str, int]) -> Iterator[Sketch]:
                     f"{deep} threads down the rows with {rows} loads of {width} columns in flight in each",
                     ("idle_sms", "latency"),
                 )
+    if shape.trips[col] % 32 or shape.trips[sweep] % 128:
+        for rows in IN_FLIGHT:
+            text = _shared_rows(shape, Facts(shape, sizes), outer, col, (1, 32, 32, rows))
+            if text is not None:
+                yield Sketch(text, f"32 threads down the rows, {rows} of them ahead", ("idle_sms", "latency"))
     for width in (4, 2, 1):
         for rows in (8, 16):
             text = _column_a_thread(shape, sizes, outer, col, width, rows)
@@ -53,7 +58,9 @@ def _shared_rows(
 ) -> str | None:
     width, across, deep, rows = form
     sweep = shape.inner[0].name
-    binds = on_grid([(x, shape.trips[x]) for x in outer], (f"{col}.o", shape.trips[col] // (width * across)))
+    binds = on_grid(
+        [(x, shape.trips[x]) for x in outer], (f"{col}.o", -(-shape.trips[col] // (width * across)))
+    )
     target = _target(shape)
     if binds is None or target is None or len(shape.pieces) < 2:
         return None

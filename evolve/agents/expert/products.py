@@ -16,6 +16,9 @@ BLOCKS = ((128, 128, 8, 8), (64, 64, 4, 4), (128, 64, 8, 4), (64, 128, 4, 8))
 """Block rows, block columns, rows and columns a thread: 256 threads each."""
 DEPTHS = (32, 16, 8)
 VECTOR = 4
+FORMS = ("steps one by one", "wide fragments")
+"""How operands come from shared memory: element by element, or several steps or rows in one load. Where
+no tile divides the sizes, `guarded`: everything element by element, behind conditions."""
 
 
 @dataclass(frozen=True)
@@ -77,21 +80,26 @@ def sketches(shape: Shape, sizes: dict[str, int]) -> Iterator[Sketch]:
     product = _product(shape)
     if product is None:
         return
-    for bm, bn, rm, rn in BLOCKS:
-        for depth in DEPTHS:
-            facts = Facts(shape, sizes)
-            wanted = {product.i: bm, product.j: bn, product.k: depth}
-            if not all(facts.multiple(x, t) for x, t in wanted.items()):
-                continue
-            for along_k in (True, False):
-                text = _tiled(product, facts, (bm, bn, rm, rn, depth), along_k)
-                if text is not None:
-                    yield Sketch(
-                        text,
-                        f"{bm} x {bn} x {depth} tiles in shared memory, {rm} x {rn} sums a thread"
-                        + (f", {VECTOR} steps of the sum a load" if along_k else ""),
-                        ("global_accesses", "redundant_l2", "shared_traffic"),
-                    )
+    offered = 0
+    for whole in (True, False):
+        # Conditions cost registers: guarded tiles are small ones.
+        for bm, bn, rm, rn in BLOCKS if whole else BLOCKS[1:]:
+            for depth in DEPTHS if whole else DEPTHS[1:]:
+                facts = Facts(shape, sizes)
+                wanted = {product.i: bm, product.j: bn, product.k: depth}
+                if whole and not all(facts.multiple(x, t) for x, t in wanted.items()):
+                    continue
+                for form in FORMS if whole else ("guarded",):
+                    text = _tiled(product, facts, (bm, bn, rm, rn, depth), form)
+                    if text is not None:
+                        offered += 1
+                        yield Sketch(
+                            text,
+                            f"{bm} x {bn} x {depth} tiles in shared memory, {rm} x {rn} a thread, {form}",
+                            ("global_accesses", "redundant_l2", "shared_traffic"),
+                        )
+        if offered:
+            return
 
 
 def _product(shape: Shape) -> _Product | None:
@@ -128,24 +136,27 @@ def _operands(reads: list[Walk], side: str, k: str, parallel: tuple[str, ...]) -
     return list(found.values())
 
 
-def _tiled(p: _Product, facts: Facts, tile: tuple[int, int, int, int, int], along_k: bool) -> str | None:
+def _tiled(p: _Product, facts: Facts, tile: tuple[int, int, int, int, int], form: str) -> str | None:
     i, j, k = p.i, p.j, p.k
     bm, bn, rm, rn, depth = tile
     ty, tx = bm // rm, bn // rn
     deep = [x for x in p.operands if x.deep]
     flat = [x for x in p.operands if x.side == j and not x.deep]
-    if along_k and not deep:
+    wide, guarded = form == FORMS[1], form == "guarded"
+    # Several steps a load need rows that lie together: columns of a deep operand do not.
+    along_k = wide and bool(deep) and all(x.side == i for x in deep)
+    if wide and not along_k and all(x.deep for x in p.operands if x.side == i):
         return None
     trips = p.shape.trips
     binds = on_grid(
-        [*((x, trips[x]) for x in p.others), (f"{i}.o", trips[i] // bm)], (f"{j}.o", trips[j] // bn)
+        [*((x, trips[x]) for x in p.others), (f"{i}.o", -(-trips[i] // bm))], (f"{j}.o", -(-trips[j] // bn))
     )
     if binds is None:
         return None
     # A thread's rows lie together; its columns in groups of 4, one group from each of rn / 4 stretches,
     # so that neighbouring threads read neighbouring vectors. Columns that are read from a tile whose rows
     # they are lie one thread apart, in different banks.
-    grouped = bool(flat)
+    grouped = bool(flat) and not guarded
     thread_row, row = f"{i}.i.o", f"{i}.i.i"
     if grouped:
         stretch, thread_col, lane = f"{j}.i.o", f"{j}.i.i.o", f"{j}.i.i.i"
@@ -172,15 +183,16 @@ def _tiled(p: _Product, facts: Facts, tile: tuple[int, int, int, int, int], alon
     ]
     for x in p.operands:
         sides = {i: bm, j: bn}
-        wide = not x.deep or along_k
         pad = ["0"] * x.rank
-        pad[-1] = str(VECTOR if wide else 1)
+        pad[-1] = str(VECTOR if (not x.deep and not guarded) or along_k else 1)
         slow, fast = (x.side_dim, x.sum_dim) if x.deep else (x.sum_dim, x.side_dim)
         extents = (sides[x.side], depth) if x.deep else (depth, sides[x.side])
         lines += [
             f"{x.tile} = stage({x.buffer}, at={k}.o, scope=shared)",
             f"set_layout({x.tile}, pad=[{', '.join(pad)}])",
-            *_copy((f"{x.tile}.{slow}", f"{x.tile}.{fast}"), extents, (ty, tx)),
+            *_copy(
+                (f"{x.tile}.{slow}", f"{x.tile}.{fast}"), extents, (ty, tx), (1,) if guarded else (4, 2, 1)
+            ),
         ]
     for x in p.operands:
         if x.deep and along_k:
@@ -189,11 +201,13 @@ def _tiled(p: _Product, facts: Facts, tile: tuple[int, int, int, int, int], alon
                 f"unroll({x.buffer}_frag.{x.side_dim})",
                 f"vectorize({x.buffer}_frag.{x.sum_dim}, {VECTOR})",
             ]
-        elif x.side == i:
+        elif x.side == i and not guarded:
             frag = f"{x.buffer}_frag"
             lines += [f"{frag} = stage({x.tile}, at={steps[-1]}, scope=register)"]
-            if not x.deep and rm % VECTOR == 0:
+            if wide and not x.deep and rm % VECTOR == 0:
                 lines += [f"vectorize({frag}.{x.side_dim}, {VECTOR})"]
+            else:
+                lines += [f"unroll({frag}.{x.side_dim})"]
     for part in range(p.parts):
         lines += [f"bind({thread_row}.{part}, thread.y)", f"bind({thread_col}.{part}, thread.x)"]
     plain = [f"{x}.{part}" for part in range(p.parts) for x in (row, stretch)]
@@ -205,12 +219,14 @@ def _tiled(p: _Product, facts: Facts, tile: tuple[int, int, int, int, int], alon
     return program(*lines)
 
 
-def _copy(loops: tuple[str, str], extents: tuple[int, int], threads: tuple[int, int]) -> list[str | None]:
+def _copy(
+    loops: tuple[str, str], extents: tuple[int, int], threads: tuple[int, int], widths: tuple[int, ...]
+) -> list[str | None]:
     """A copy nest over (thread.y, thread.x): wide along the contiguous dimension where that fits."""
     (outer, inner), (slow, fast) = loops, extents
     ty, tx = threads
     lines: list[str | None] = []
-    width = next((w for w in (4, 2, 1) if fast % (w * tx) == 0), None)
+    width = next((w for w in widths if fast % (w * tx) == 0), None)
     if width is None:
         # Fewer columns than threads in x: each thread row takes whole rows, some threads idle.
         lines += [f"bind({inner}, thread.x)"]

@@ -17,6 +17,7 @@ WIDTHS = (4, 2, 1)
 THREADS = (512, 256, 1024, 128)
 SHORT = (64, 32)
 WARP = 32
+MAX_IDLE = 0.25
 REGISTERS_FOR_ROWS = 64
 """Elements a thread may hold: beyond, the row is read again instead."""
 
@@ -57,14 +58,9 @@ def sketches(shape: Shape, sizes: dict[str, int]) -> Iterator[Sketch]:
             continue
         if width > 1 and not any(s.straight for s in sweeps):
             continue
+        steps = [trips[s.name] // (width if s.straight else 1) for s in sweeps]
         for held in (again, []) if again else ([],):
-            threads = [
-                t
-                for t in (*THREADS, *SHORT)
-                if all(trips[s.name] % ((width if s.straight else 1) * t) == 0 for s in sweeps)
-                and (not held or whole // t * len(held) <= REGISTERS_FOR_ROWS)
-            ]
-            threads = [t for t in threads if t not in SHORT] or threads[:1]
+            threads = [t for t in _threads(steps) if not held or whole // t * len(held) <= REGISTERS_FOR_ROWS]
             made = _Rows(shape, facts, row, sweeps, before, width, held)
             text = made.block_a_row(threads) if threads else None
             if text is not None:
@@ -74,12 +70,24 @@ def sketches(shape: Shape, sizes: dict[str, int]) -> Iterator[Sketch]:
                     + (f", {', '.join(held)} held in registers" if held else ""),
                     ("idle_sms", "uncoalesced", "redundant_dram" if held else "latency"),
                 )
-    for width in WIDTHS:
-        if all(n <= WARP * REGISTERS_FOR_ROWS and n % (WARP * width) == 0 for n in trips.values()):
+        if all(n <= WARP * REGISTERS_FOR_ROWS for n in trips.values()):
             held = again if whole // WARP * max(1, len(again)) <= REGISTERS_FOR_ROWS else []
             text = _Rows(shape, facts, row, sweeps, before, width, held).warp_a_row()
             if text is not None:
                 yield Sketch(text, "a warp a row, no shared memory", ("idle_sms", "uncoalesced", "latency"))
+
+
+def _threads(steps: list[int]) -> list[int]:
+    """Block sizes for sweeps of so many steps: those that divide them; if none does, those under which few
+    threads idle in the last step."""
+    exact = [t for t in THREADS if all(n % t == 0 for n in steps)]
+    if exact:
+        return exact
+
+    def idle(t: int) -> float:
+        return max(1.0 - n / (-(-n // t) * t) for n in steps)
+
+    return sorted((t for t in (*THREADS, *SHORT) if idle(t) <= MAX_IDLE), key=lambda t: t not in THREADS)
 
 
 @dataclass(frozen=True)
