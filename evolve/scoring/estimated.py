@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -21,13 +23,27 @@ from evolve.sol.gap import gap
 from evolve.toolchain.cubin import Cubin, read_cubin
 from evolve.toolchain.lines import LINE_INFO
 from evolve.toolchain.nvrtc import compile_cuda
-from evolve.toolchain.sass import disassemble
+from evolve.toolchain.sass import Sass, disassemble
 from evolve.workload.inputs import numpy_dtype
 from evolve.workload.model import Sizes
 
 
+@dataclass(frozen=True)
+class Executed:
+    """A module that was compiled and passed its execution; only its time is missing."""
+
+    rendered: Rendered
+    program: HostProgram
+    image: bytes
+    checked: Checked
+
+
 class EstimatedScorer:
-    """Scores modules of one task for a GPU that is not there. Every time it gives is an estimate."""
+    """Scores modules of one task for a GPU that is not there. Every time it gives is an estimate.
+
+    `begin`, `look` and `conclude` are the stages of `score`, for several modules at a time: a disassembler
+    takes a third of a second to start and next to nothing for each kernel.
+    """
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -37,13 +53,18 @@ class EstimatedScorer:
 
     def baseline(self) -> Outcome:
         """The original, which must agree with the reference on every family: else the lifting is wrong."""
-        return self._score(self.task.original, is_original=True)
+        return self._score(self.task.original)
 
     def score(self, module: Module) -> Outcome:
         """A proved module."""
-        return self._score(module, is_original=not module.variants)
+        return self._score(module)
 
-    def _score(self, module: Module, *, is_original: bool) -> Outcome:
+    def _score(self, module: Module) -> Outcome:
+        begun = self.begin(module)
+        return begun if isinstance(begun, Outcome) else self.conclude(begun)
+
+    def begin(self, module: Module) -> Outcome | Executed:
+        """Compiles and executes: why it has no score, or what `conclude` needs."""
         rendered = render(module)
         text = rendered.text
         built = compile_cuda(text, self.arch, [LINE_INFO])
@@ -52,15 +73,22 @@ class EstimatedScorer:
             where = f"line {first.line}: " if first and first.line else ""
             return Outcome("compile_failed", text, message=where + (first.message if first else built.log))
         program = compile_host(text, list(rendered.signatures))
-        check = self.correctness.check_original if is_original else self.correctness.check
+        check = self.correctness.check if module.variants else self.correctness.check_original
         checked = check(rendered, program)
         if isinstance(checked, Failure):
             status: Status = "incorrect" if checked.executed else "compile_failed"
             return Outcome(status, text, message=checked.message)
-        return self._timed(rendered, program, built.cubin, checked)
+        return Executed(rendered, program, built.cubin, checked)
 
-    def _timed(self, rendered: Rendered, program: HostProgram, image: bytes, checked: Checked) -> Outcome:
-        cubin, sass = read_cubin(image), disassemble([image])[0]
+    def look(self, executed: Sequence[Executed]) -> list[dict[str, Sass]]:
+        """Machine code by kernel, of each. Raises as `disassemble`: one bad image spoils all."""
+        return disassemble([e.image for e in executed])
+
+    def conclude(self, executed: Executed, sass: Mapping[str, Sass] | None = None) -> Outcome:
+        """Its estimated time; `sass` as `look` gives it, None to disassemble now."""
+        rendered, program, checked = executed.rendered, executed.program, executed.checked
+        cubin = read_cubin(executed.image)
+        sass = self.look([executed])[0] if sass is None else sass
         totals: list[float] = []
         first: Estimate | None = None
         variants: list[int] = []

@@ -1,7 +1,8 @@
 """Worker processes for the search: forked once, fed through pipes, replaced when one dies.
 
-A worker compiles a program, tells the module's hash, and scores it when told to go on. Forked, so
-that whatever the problem has loaded is there at once; a worker ends when its parent does.
+A worker compiles a program, tells the module's hash, and scores it when told to go on. Where scores
+come in stages (`Staged`) it takes several programs at a time. Forked, so that whatever the problem
+has loaded is there at once; a worker ends when its parent does.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import ctypes
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -23,22 +25,27 @@ from evolve.search.problem import Comparison, Compiled, Problem, Score
 from evolve.search.workers import (
     Known,
     Outcome,
+    Staged,
     compare_texts,
     compile_text,
+    guarded,
     plain_compiled,
     plain_score,
-    score_compiled,
 )
 
 _POLL_S = 0.2
 _PR_SET_PDEATHSIG = 1
+_BATCH = 4
 
 
 @dataclass
 class _Worker:
+    """`jobs`: the texts in its hands; `at`: the one it is busy with, which pays if it breaks off."""
+
     process: BaseProcess
     pipe: Connection
-    job: int | None = None
+    jobs: dict[int, str] = field(default_factory=dict)
+    at: int | None = None
 
 
 class PoolEvaluator:
@@ -51,6 +58,7 @@ class PoolEvaluator:
         self._compiled: dict[int, str] = {}
         self._outcomes: dict[int, Outcome | EvolveError] = {}
         self._workers: list[_Worker] = []
+        self._batch = _BATCH if isinstance(problem, Staged) else 1
         for _ in range(count):
             self._workers.append(self._spawn())
         atexit.register(self.close)
@@ -71,25 +79,27 @@ class PoolEvaluator:
         self._feed()
 
     def _feed(self) -> None:
+        """Shares what waits among the free workers."""
         for at, worker in enumerate(self._workers):
-            if not self._waiting:
-                return
-            if worker.job is None:
-                proposal, text = self._waiting.pop(0)
-                try:
-                    worker.pipe.send((proposal, text))
-                except OSError:  # it died while idle: a fresh one takes the job
-                    self._bury(worker)
-                    worker = self._workers[at] = self._spawn()
-                    worker.pipe.send((proposal, text))
-                worker.job = proposal
+            if worker.jobs or not self._waiting:
+                continue
+            free = sum(not other.jobs for other in self._workers[at:])
+            share = min(self._batch, -(-len(self._waiting) // free))
+            jobs, self._waiting = self._waiting[:share], self._waiting[share:]
+            try:
+                worker.pipe.send(jobs)
+            except OSError:  # it died while idle: a fresh one takes the jobs
+                self._bury(worker)
+                worker = self._workers[at] = self._spawn()
+                worker.pipe.send(jobs)
+            worker.jobs, worker.at = dict(jobs), jobs[0][0]
 
     def finish(self, proposal: int, known: Known, idle: Callable[[], None]) -> Outcome:
         """Serves all workers until this proposal is done."""
         while proposal not in self._outcomes:
             idle()
             self._feed()
-            busy = {worker.pipe: worker for worker in self._workers if worker.job is not None}
+            busy = {worker.pipe: worker for worker in self._workers if worker.jobs}
             for pipe in wait(list(busy), timeout=_POLL_S):
                 assert isinstance(pipe, Connection)
                 self._hear(busy[pipe], known)
@@ -101,10 +111,8 @@ class PoolEvaluator:
         return outcome
 
     def _hear(self, worker: _Worker, known: Known) -> None:
-        assert worker.job is not None
-        job = worker.job
         try:
-            kind, content = worker.pipe.recv()
+            kind, job, content = worker.pipe.recv()
             if kind == "compiled":
                 twin = content is not None and (
                     known(content) or any(n < job and m == content for n, m in self._compiled.items())
@@ -112,13 +120,18 @@ class PoolEvaluator:
                 if content is not None:
                     self._compiled[job] = content
                 worker.pipe.send(not twin)
-                return
         except (EOFError, OSError):
-            self._outcomes[job] = self._bury(worker)
+            assert worker.at is not None
+            self._outcomes[worker.at] = self._bury(worker)
+            lost = [(n, text) for n, text in worker.jobs.items() if n != worker.at]
+            self._waiting = sorted([*lost, *self._waiting])
             self._workers[self._workers.index(worker)] = self._spawn()
             return
-        self._outcomes[job] = content if kind == "done" else EvolveError(*content[:2], **content[2])
-        worker.job = None
+        if kind == "at":
+            worker.at = job
+        elif kind != "compiled":
+            self._outcomes[job] = content if kind == "done" else EvolveError(*content[:2], **content[2])
+            del worker.jobs[job]
 
     def _bury(self, worker: _Worker) -> Outcome:
         """Ends a worker that broke off; the candidate it was on pays for it."""
@@ -127,9 +140,9 @@ class PoolEvaluator:
         code = worker.process.exitcode or 0
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
         message = f"the worker process died on this program ({how})"
-        if worker.job not in self._compiled:
+        if worker.at not in self._compiled:
             return Outcome(Compiled("UNKNOWN", ({"code": "E-INTERNAL", "message": message},)), fault=True)
-        compiled = Compiled("PROVED", module_hash=self._compiled[worker.job])
+        compiled = Compiled("PROVED", module_hash=self._compiled[worker.at])
         return Outcome(compiled, Score("compile_failed", message=message), fault=True)
 
     def compare(self, first: str, second: str) -> Comparison:
@@ -141,7 +154,7 @@ class PoolEvaluator:
         atexit.unregister(self.close)
         for worker in self._workers:
             worker.pipe.close()
-            if worker.job is not None:
+            if worker.jobs:
                 worker.process.kill()
         for worker in self._workers:
             worker.process.join(timeout=5)
@@ -161,22 +174,48 @@ def _serve(problem: Problem[Any], pipe: Connection, inherited: list[Connection],
     os.dup2(2, 1)  # nothing a library prints may reach the one JSON document on standard output
     with suppress(EOFError, OSError):
         while os.getppid() == parent:
-            _, text = pipe.recv()
-            pipe.send(_evaluate(problem, pipe, text))
+            _evaluate(problem, pipe, pipe.recv())
     os._exit(0)
 
 
-def _evaluate(problem: Problem[Any], pipe: Connection, text: str) -> tuple[str, Any]:
-    compiled, fault = compile_text(problem, text)
-    plain = plain_compiled(compiled)
-    if compiled.verdict != "PROVED":
-        return "done", Outcome(plain, fault=fault)
-    pipe.send(("compiled", compiled.module_hash))
-    if not pipe.recv():
-        return "done", Outcome(plain)
+def _evaluate(problem: Problem[Any], pipe: Connection, jobs: list[tuple[int, str]]) -> None:
+    """Sends the outcome of every job, in any order."""
+    held: list[tuple[int, Compiled, Any]] = []
+    for job, text in jobs:
+        pipe.send(("at", job, None))
+        compiled, fault = compile_text(problem, text)
+        plain = plain_compiled(compiled)
+        if compiled.verdict != "PROVED":
+            pipe.send(("done", job, Outcome(plain, fault=fault)))
+            continue
+        pipe.send(("compiled", job, compiled.module_hash))
+        if not pipe.recv():
+            pipe.send(("done", job, Outcome(plain)))
+            continue
+        begin = problem.begin if isinstance(problem, Staged) else problem.score
+        begun = _send(pipe, job, plain, partial(begin, compiled))
+        if begun is not None:
+            held.append((job, plain, begun))
+    if not held:
+        return
+    assert isinstance(problem, Staged)
+    seen: Sequence[Any] = [None] * len(held)
+    with suppress(Exception):  # each then looks for itself, and it is seen whose fault it is
+        seen = problem.look([begun for _, _, begun in held])
+    for (job, plain, begun), one in zip(held, seen, strict=True):
+        pipe.send(("at", job, None))
+        _send(pipe, job, plain, partial(problem.conclude, begun, one))
+
+
+def _send(pipe: Connection, job: int, plain: Compiled, score: Callable[[], Any]) -> Any | None:
+    """Sends the outcome if `score` gives a Score or fails, else returns what it gives."""
     try:
-        score, fault = score_compiled(problem, compiled)
+        result, fault = guarded(score)
     except EvolveError as error:
         place = {"file": error.file, "line": error.line, "hint": error.hint}
-        return "failed", (error.code, error.message, place)
-    return "done", Outcome(plain, plain_score(score), fault)
+        pipe.send(("failed", job, (error.code, error.message, place)))
+        return None
+    if not isinstance(result, Score):
+        return result
+    pipe.send(("done", job, Outcome(plain, plain_score(result), fault)))
+    return None

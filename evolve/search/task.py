@@ -164,6 +164,32 @@ class KernelProblem:
         """Builds, executes, checks and times."""
         return self._as_score(self.scorer.score(compiled.payload), compiled.payload)
 
+    def begin(self, compiled: Compiled) -> Score | Any:
+        """The first stage of `score`: a Score if that decides it, else what `look` and `conclude` take."""
+        from evolve.scoring.estimated import EstimatedScorer
+
+        if not isinstance(self.scorer, EstimatedScorer):
+            return self.score(compiled)
+        begun = self.scorer.begin(compiled.payload)
+        if isinstance(begun, Outcome):
+            return self._as_score(begun, compiled.payload)
+        return compiled.payload, begun
+
+    def look(self, begun: Sequence[Any]) -> Sequence[Any]:
+        """What one disassembly of all of them shows. May raise EvolveError: then `conclude` looks itself."""
+        from evolve.scoring.estimated import EstimatedScorer
+
+        assert isinstance(self.scorer, EstimatedScorer)
+        return self.scorer.look([executed for _, executed in begun])
+
+    def conclude(self, begun: Any, seen: Any | None) -> Score:
+        """The last stage of `score`; `seen` is its entry of `look`, or None."""
+        from evolve.scoring.estimated import EstimatedScorer
+
+        assert isinstance(self.scorer, EstimatedScorer)
+        module, executed = begun
+        return self._as_score(self.scorer.conclude(executed, seen), module)
+
     def baseline(self) -> Score:
         """The kernel as given."""
         return self._as_score(self.scorer.baseline(), self.task.original)

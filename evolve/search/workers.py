@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from evolve.events.schema import as_json
 from evolve.ir.errors import EvolveError
@@ -85,14 +85,40 @@ def compile_text(problem: Problem[Any], text: str) -> tuple[Compiled, bool]:
         return Compiled("UNKNOWN", ({"code": "E-INTERNAL", "message": _describe(error)},)), True
 
 
+@runtime_checkable
+class Staged(Protocol):
+    """A problem whose `score` comes in stages, of which one is cheaper for several programs at once.
+
+    `score(c)` is `begin(c)` where that gives a Score, else `conclude(begun, seen)`, `seen` being the
+    entry of `look` for it, or None.
+    """
+
+    def begin(self, compiled: Compiled) -> Score | Any:
+        """Decides what it can; else answers with something for the other two."""
+        ...
+
+    def look(self, begun: Sequence[Any]) -> Sequence[Any]:
+        """Something about each; may raise EvolveError, which says nothing about any one of them."""
+        ...
+
+    def conclude(self, begun: Any, seen: Any | None) -> Score:
+        """The score."""
+        ...
+
+
 def score_compiled(problem: Problem[Any], compiled: Compiled) -> tuple[Score, bool]:
-    """Scores a PROVED program; an exception of ours counts as `compile_failed`, and the flag.
+    """Scores a PROVED program, as `guarded` does."""
+    return guarded(lambda: problem.score(compiled))
+
+
+def guarded(score: Callable[[], Any]) -> tuple[Any, bool]:
+    """What `score` returns; an exception of ours counts as `compile_failed`, and the flag.
 
     So does an EvolveError about the program. One about the machine is raised: it says nothing about
     the program, which a resume scores again.
     """
     try:
-        return problem.score(compiled), False
+        return score(), False
     except EvolveError as error:
         if error.code in ABOUT_THE_MACHINE:
             raise
