@@ -84,11 +84,12 @@ def choose(parsed: Parsed, entry: str | None) -> Found:
     """The kernel named `entry`, or the only one.
 
     Raises EvolveError: no-kernel, unknown-entry, several-kernels, syntax-error (no kernel survives).
+    Errors in a file without the word `__global__` are host code's, which is not looked at.
     """
     found = kernels(parsed)
     file = str(parsed.path)
     if not found:
-        if parsed.problems:
+        if parsed.problems and re.search(r"\b__global__\b", parsed.text):
             p = parsed.problems[0]
             raise EvolveError("syntax-error", p.message, file=file, line=p.line or None)
         raise EvolveError(

@@ -147,6 +147,12 @@ def test_no_kernel(lift_text: Lift) -> None:
     with pytest.raises(EvolveError) as caught:
         lift_text("int main() { return 0; }\n")
     assert caught.value.code == "no-kernel"
+    with pytest.raises(EvolveError) as caught:
+        lift_text('#include <cstdio>\nint main() { printf("host code only"); }\n')
+    assert caught.value.code == "no-kernel"
+    with pytest.raises(EvolveError) as caught:
+        lift_text("__global__ oops\n")
+    assert caught.value.code == "syntax-error"
 
 
 def test_several_kernels_are_listed_with_signatures(lift_text: Lift, tmp_path: Path) -> None:
