@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -120,13 +121,21 @@ def _lift(parsed: Parsed, found: Found) -> Lifted:
     return Lifted(kernel, original, launch, comment_block(parsed.text), no_wrap, notes)
 
 
+_UNKNOWN = re.compile("unknown type name|use of undeclared|no template named|no member named")
+_FROM_HEADERS = (
+    "headers of libraries are not read: only CUDA's built-in types and functions, and what the file itself "
+    "defines, can be used; 16-bit floats are not supported yet"
+)
+
+
 def _refuse_errors(parsed: Parsed, found: Found) -> None:
     """Any clang error inside the kernel or what it uses, and unbalanced braces anywhere."""
     spans = [(c.extent.start.line, c.extent.end.line) for c in kept_definitions(parsed, found)]
     for p in parsed.problems:
         inside = any(a <= p.line <= b for a, b in spans)
         if inside or p.message.startswith(("expected '}'", "extraneous closing brace")):
-            raise EvolveError("syntax-error", p.message, file=str(parsed.path), line=p.line)
+            hint = _FROM_HEADERS if _UNKNOWN.match(p.message) else None
+            raise EvolveError("syntax-error", p.message, file=str(parsed.path), line=p.line, hint=hint)
 
 
 def _kernel(found: Found, thread: Thread, domain: Domain) -> Kernel:

@@ -155,6 +155,19 @@ def test_no_kernel(lift_text: Lift) -> None:
     assert caught.value.code == "syntax-error"
 
 
+def test_names_from_headers_say_that_headers_are_not_read(lift_text: Lift) -> None:
+    text = (
+        "#include <cuda_fp16.h>\n__global__ void k(__half *y, int n) { if (threadIdx.x < n) y[0] = y[1]; }\n"
+    )
+    with pytest.raises(EvolveError) as caught:
+        lift_text(text)
+    assert (caught.value.code, caught.value.line) == ("syntax-error", 2)
+    assert "__half" in caught.value.message and "16-bit" in (caught.value.hint or "")
+    with pytest.raises(EvolveError) as caught:
+        lift_text("__global__ void k(float *y) { y[0] = 1.f }\n")
+    assert caught.value.hint is None
+
+
 def test_several_kernels_are_listed_with_signatures(lift_text: Lift, tmp_path: Path) -> None:
     text = GOOD + GOOD.replace("void a", "void b").replace("int n", "long n")
     with pytest.raises(EvolveError) as caught:
