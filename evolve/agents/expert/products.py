@@ -12,8 +12,15 @@ from evolve.agents.expert.sketch import Sketch
 from evolve.agents.expert.text import call, each, in_order, program
 from evolve.ir.effects import Mode
 
-BLOCKS = ((128, 128, 8, 8), (64, 64, 4, 4), (128, 64, 8, 4), (64, 128, 4, 8))
-"""Block rows, block columns, rows and columns a thread: 256 threads each."""
+BLOCKS = (
+    (128, 128, 8, 8),
+    (64, 64, 4, 4),
+    (128, 64, 8, 4),
+    (64, 128, 4, 8),
+    (256, 128, 16, 8),
+    (64, 128, 8, 8),
+)
+"""Block rows, block columns, rows and columns a thread: 128 or 256 threads each."""
 DEPTHS = (32, 16, 8)
 VECTOR = 4
 FORMS = ("steps one by one", "wide fragments")
@@ -83,7 +90,7 @@ def sketches(shape: Shape, sizes: dict[str, int]) -> Iterator[Sketch]:
     offered = 0
     for whole in (True, False):
         # Conditions cost registers: guarded tiles are small ones.
-        for bm, bn, rm, rn in BLOCKS if whole else BLOCKS[1:]:
+        for bm, bn, rm, rn in BLOCKS if whole else BLOCKS[1:4]:
             for depth in DEPTHS if whole else DEPTHS[1:]:
                 facts = Facts(shape, sizes)
                 wanted = {product.i: bm, product.j: bn, product.k: depth}

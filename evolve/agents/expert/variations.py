@@ -20,6 +20,8 @@ SMALLER = ("tail", "idle_sms", "spills", "bank_conflicts", "latency")
 """Causes that smaller ones reduce."""
 _NOTABLE = 0.01
 _FACTORS = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+_WIDEST = 4
+"""Elements of four bytes in the widest access."""
 _APPENDED = 12
 """At most so many legal additions are looked at."""
 
@@ -86,6 +88,8 @@ def _numbers(lines: list[str]) -> Iterator[Sketch]:
                 continue
             against = LARGER if new > number else SMALLER
             together = [_replaced(line, number, new) for line in lines]
+            if any((m := _WIDTH.match(line)) and int(m["number"]) > _WIDEST for line in together):
+                continue
             yield Sketch(_joined(_needs(together, number, new)), f"{number} became {new}", against)
             where = [
                 n for n, line in enumerate(lines) if (m := _SPLIT.match(line)) and int(m["number"]) == number
