@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 from typing import Protocol
 
 from evolve.ir.effects import Mode, effects
 from evolve.ir.evaluate import evaluate
-from evolve.ir.expr import Binary, BinaryOp, Expr, Var
+from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Var
 from evolve.ir.kernel import Kernel, Original
 from evolve.ir.stmt import For
 from evolve.ir.types import DType
 from evolve.ir.visit import walk
 from evolve.workload.model import ArraySpec, LaunchSpec, Role, Sizes, Workload
+from evolve.workload.sizes import size_text
 
 _LOG2_ELEMENTS = 27
 _TWO_DIMENSIONS = 8192
@@ -49,8 +51,24 @@ def infer(lifted: LiftedKernel) -> Workload:
     check = _checked(kernel, lifted.no_wrap)
     launch = LaunchSpec(lifted.original.grid, lifted.original.block, lifted.original.shared_bytes)
     sizes = ", ".join(f"{k} = {v}" for k, v in timed.items())
-    assumed = (f"timed at {sizes or 'its only size'}: no workload was given", *lifted.notes)
+    assumed = (f"timed at {sizes or 'its only size'}: no workload was given", *lifted.notes, *_reach(kernel))
     return Workload(kernel.name, arrays, (timed,), check, launch, assumed=assumed)
+
+
+def _reach(kernel: Kernel) -> Iterator[str]:
+    """Arrays with more elements than the sizes themselves: a bound that is off by one shows up here."""
+    for b in kernel.buffers:
+        if any(_is_more(e) for e in b.extents):
+            shape = " x ".join(size_text(e) for e in b.extents)
+            yield f"{b.name} has {shape} elements, as far as the kernel reaches"
+
+
+def _is_more(e: Expr) -> bool:
+    match e:
+        case Binary(BinaryOp.ADD, _, Const(value)):
+            return value > 0
+        case _:
+            return False
 
 
 def _role(kernel: Kernel, name: str) -> Role:

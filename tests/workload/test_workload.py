@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from evolve.frontend.lift import lift
 from evolve.ir.errors import EvolveError
 from evolve.ir.expr import BinaryOp, compare, mul, var
 from evolve.workload.infer import infer
@@ -153,3 +154,18 @@ def test_workloads_that_do_not_fit(text: str, code: str, says: str) -> None:
 def test_inferred_workloads_fit() -> None:
     for lifted in (SOFTMAX, SAXPY):
         validate(infer(lifted), lifted.kernel, lifted.no_wrap)
+
+
+def test_arrays_that_a_bound_off_by_one_makes_longer_are_said() -> None:
+    source = """__global__ void k(const float *x, float *y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i <= n) y[i] = x[i + 1];
+}
+"""
+    said = [s for s in infer(lift("k.cu", text=source)).assumed if "elements" in s]
+    assert said == [
+        "x has n + 2 elements, as far as the kernel reaches",
+        "y has n + 1 elements, as far as the kernel reaches",
+    ]
+    exact = infer(lift("k.cu", text=source.replace("<=", "<").replace("i + 1", "i")))
+    assert not [s for s in exact.assumed if "elements" in s]
