@@ -35,7 +35,8 @@ def sketches(shape: Shape, sizes: dict[str, int]) -> Iterator[Sketch]:
     for width in WIDTHS:
         for chunk in CHUNKS:
             facts = Facts(shape, sizes)
-            if width > 1 and not facts.multiple(fast, width):
+            # A vector loop holds stores only.
+            if width > 1 and (shape.declares or shape.inner or not facts.multiple(fast, width)):
                 continue
             lines = _blocks(shape, facts, outer, fast, width, chunk)
             if lines is not None:
@@ -202,7 +203,12 @@ def vector_rows(shape: Shape, sizes: dict[str, int]) -> Iterator[Sketch]:
     if not shape.is_small or len(shape.parallel) < 2:
         return
     fast = shape.fastest(shape.parallel)
-    if fast is None or all(set(shape.parallel) <= w.uses for w in shape.walks):
+    if (
+        shape.declares
+        or shape.inner
+        or fast is None
+        or all(set(shape.parallel) <= w.uses for w in shape.walks)
+    ):
         return
     *others, row = [x for x in shape.parallel if x != fast]
     for width in WIDTHS:

@@ -78,6 +78,7 @@ class Shape:
     trips    the loops' trip counts at the timed sizes
     ranks    dimensions of each array
     targets  what reductions update, by name
+    declares whether variables are declared inside the loops
     """
 
     parallel: tuple[str, ...]
@@ -89,6 +90,7 @@ class Shape:
     written: frozenset[str]
     ranks: dict[str, int]
     targets: tuple[str, ...]
+    declares: bool
 
     def reads_of(self, buffer: str) -> tuple[Walk, ...]:
         return tuple(w for w in self.walks if w.buffer == buffer and w.mode is Mode.READ)
@@ -154,6 +156,7 @@ def describe(kernel: Kernel, sizes: dict[str, int]) -> Shape:
         trips=_trips(extents, sizes),
         written=frozenset(w.buffer for w in walks if w.mode is not Mode.READ),
         ranks={b.name: len(b.extents) for b in kernel.buffers},
+        declares=any(isinstance(site.stmt, Alloc) for site in walk(kernel.body)),
         targets=tuple(sorted({leaf.buffer for leaf, _ in leaves(kernel.body) if isinstance(leaf, Reduce)})),
     )
 
