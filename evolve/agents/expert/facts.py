@@ -21,6 +21,8 @@ class Facts:
         trips = self._shape.trips[loop]
         if trips % divisor:
             return False
+        if self._shape.varies(loop):
+            return False
         for name in sorted(variables(self._shape.extents[loop])):
             # Of `(n - 1) // 4 + 1` trips a multiple of d follows from n being one of 4 d.
             each = divisor * max(1, self._sizes[name] // trips) if self._formula(loop) else divisor
@@ -34,8 +36,8 @@ class Facts:
         return size_of(self._shape.extents[loop]) is None
 
     def constant(self, loop: str) -> None:
-        """Needs the loop's trips to be what they are when timed."""
-        for name in sorted(variables(self._shape.extents[loop])):
+        """Needs the loop's trips to be what they are when timed, as far as sizes decide."""
+        for name in sorted(variables(self._shape.extents[loop]) - self._shape.extents.keys()):
             self._equal[name] = self._sizes[name]
 
     def statement(self) -> str | None:

@@ -53,7 +53,9 @@ def sketches(shape: Shape, sizes: dict[str, int]) -> Iterator[Sketch]:
     for x in shape.sweeps:
         facts.constant(x.name)
     whole = trips[sweeps[0].name]
-    for width in WIDTHS:
+    varies = any(shape.varies(x.name) for x in shape.sweeps)
+    again = [] if varies else again
+    for width in (1,) if varies else WIDTHS:
         if any(s.straight and trips[s.name] % width for s in sweeps):
             continue
         if width > 1 and not any(s.straight for s in sweeps):
@@ -70,7 +72,7 @@ def sketches(shape: Shape, sizes: dict[str, int]) -> Iterator[Sketch]:
                     + (f", {', '.join(held)} held in registers" if held else ""),
                     ("idle_sms", "uncoalesced", "redundant_dram" if held else "latency"),
                 )
-        if all(n <= WARP * REGISTERS_FOR_ROWS for n in trips.values()):
+        if all(n <= WARP * REGISTERS_FOR_ROWS for n in trips.values()) and not varies:
             held = again if whole // WARP * max(1, len(again)) <= REGISTERS_FOR_ROWS else []
             text = _Rows(shape, facts, row, sweeps, before, width, held).warp_a_row()
             if text is not None:
@@ -109,6 +111,9 @@ class _Rows:
         """The loop whose iterations go to the threads."""
         cut = self.width > 1 and (name in self._wide() or name in self._copies())
         return f"{name}.o.i" if cut else f"{name}.i"
+
+    def _varies(self, name: str) -> bool:
+        return name in self.shape.extents and self.shape.varies(name)
 
     def _copies(self) -> list[str]:
         return [f"{b}_row.{self.shape.ranks[b] - 1}" for b in self.held]
@@ -152,7 +157,7 @@ class _Rows:
             call(reduce, [self._lanes(n) for n in reduces]),
             call("bind", [self._lanes(n) for n in (*copies, *maps)], "thread.x"),
             call("vectorize", each("i", vector), self.width),
-            call("unroll", each("o", rest)),
+            call("unroll", [f"{n}.o" for n in rest if not self._varies(n)]),
         )
 
     def _moves(self, s: _Sweep) -> bool:

@@ -99,6 +99,10 @@ class Shape:
     def writes(self) -> tuple[Walk, ...]:
         return tuple(w for w in self.walks if w.mode is not Mode.READ)
 
+    def varies(self, loop: str) -> bool:
+        """Whether a loop's trips differ between iterations of the loops around it."""
+        return bool(variables(self.extents[loop]) & self.extents.keys())
+
     @property
     def sweeps(self) -> tuple[Inner, ...]:
         """The outermost sequential loops."""

@@ -10,8 +10,11 @@ from evolve.agents.expert.grids import on_grid
 from evolve.agents.expert.shape import describe
 from evolve.agents.holes import read_template
 from evolve.dsl.parser import parse
+from evolve.frontend.lift import lift
+from evolve.transforms.apply import apply_program
 from tests.agents.expert.extended import EXTENDED
 from tests.agents.expert.reach import KERNELS, problem_of
+from tests.frontend.test_variants import VARIANTS
 
 EXAMPLES = sorted(f.stem for f in KERNELS.glob("*.cu"))
 
@@ -65,3 +68,23 @@ def test_long_loops_go_to_the_long_axis_of_the_grid() -> None:
     assert on_grid([("r", 100_000)], ("c", 4)) == ["bind(r, grid.x)", "bind(c, grid.y)"]
     assert on_grid([("r", 100)], ("c", 100_000)) == ["bind(r, grid.y)", "bind(c, grid.x)"]
     assert on_grid([("r", 100_000)], ("c", 100_000)) is None
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("size", [4096, 257])
+def test_every_kernel_that_lifts_has_a_sketch_that_applies(name: str, size: int) -> None:
+    kernel = lift("variant.cu", None, VARIANTS[name]).kernel
+    found = sketches(kernel, {s.name: size for s in kernel.scalars if s.is_size})
+    assert found
+    template = read_template(found[0].text)
+    assert apply_program(kernel, parse(template.fill((0,) * len(template.choices)))).kernel != kernel
+
+
+def test_rows_of_different_lengths_are_shared_by_a_block() -> None:
+    kernel = lift("lower.cu", None, VARIANTS["lower triangle and a window"]).kernel
+    shape = describe(kernel, {"rows": 64, "cols": 64})
+    assert shape.varies("c")
+    assert not shape.varies("r")
+    first = sketches(kernel, {"rows": 4096, "cols": 4096})[0].text
+    assert "bind(c.i, thread.x)" in first
+    assert "vectorize" not in first
