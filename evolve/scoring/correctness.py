@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from evolve.codegen.launch import ConcreteLaunch
@@ -78,6 +79,20 @@ def variant_plan(task: Task, rendered: Rendered) -> Plan:
     return plan
 
 
+TOO_SMALL_LAUNCH = (
+    "the launch leaves elements of {} alone that the kernel computes: "
+    "its grid or block is too small, see [launch] of the workload"
+)
+
+
+def misses(expected: Expected, name: str, written: NDArray[Any]) -> bool:
+    """Whether an element that was not written should have another value than it began with."""
+    want = expected.values[name].reshape(-1)
+    began = expected.inputs[name].reshape(-1)
+    off = np.abs(want - began.astype(want.dtype)) > expected.tolerances[name].reshape(-1)
+    return bool((off & ~written.reshape(-1)).any())
+
+
 class Correctness:
     """Checks modules of one task, remembering which elements the original writes at each shape."""
 
@@ -125,6 +140,9 @@ class Correctness:
                 return Failure(f"{where}: {done.order_sensitive[0]} depends on the order of threads")
             must = self._written(sizes, rendered, program, expected)
             for name in self.task.outputs:
+                # Only of the original: of a variant `must` decides, and that is what the original writes.
+                if variant < 0 and misses(expected, name, done.written[name]):
+                    return Failure(f"{where}: {TOO_SMALL_LAUNCH.format(name)}")
                 if (must[name] & ~done.written[name]).any():
                     return Failure(f"{where}: it does not write all of {name}")
                 if (done.written[name] & ~must[name]).any():

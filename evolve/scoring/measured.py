@@ -22,7 +22,7 @@ from evolve.ir.errors import EvolveError
 from evolve.ir.kernel import Module
 from evolve.ir.types import LoopKind
 from evolve.ir.visit import loop_sites, variables
-from evolve.scoring.correctness import Plan, original_plan, variant_plan
+from evolve.scoring.correctness import TOO_SMALL_LAUNCH, Plan, misses, original_plan, variant_plan
 from evolve.scoring.fitness import beats_physics, fitness
 from evolve.scoring.references import References
 from evolve.scoring.task import Outcome, Task, size_key
@@ -149,6 +149,8 @@ class MeasuredScorer:
                 return f"{at}: it writes outside its outputs (found in or around {where})"
             must = self._must_write(sizes)
             for name in self.task.outputs:
+                if is_original and misses(expected, name, must[name]):
+                    return f"{at}: {TOO_SMALL_LAUNCH.format(name)}"
                 wrote = ~_poisoned(done.outputs[name])
                 if name not in self.task.inouts and not np.array_equal(wrote, must[name]):
                     return f"{at}: it does not write the elements of {name} that the original writes"
@@ -189,6 +191,9 @@ class MeasuredScorer:
         if light:
             e = self.references.expected(sizes, TIMED_FAMILY, keep=False)
             values, tolerances = e.values, e.tolerances
+            for name, a in own.items():
+                if name not in self.task.inouts and misses(e, name, ~_poisoned(a)):
+                    raise EvolveError("baseline-failed", TOO_SMALL_LAUNCH.format(name))
         else:
             found = self._from_original(own, sizes)
             if found is None:
