@@ -16,7 +16,8 @@ from evolve.ir.visit import variables
 WIDTHS = (4, 2, 1)
 THREADS = (256, 512, 128, 1024)
 CHUNKS = (2, 4, 1)
-ROWS = (8, 4, 2, 16)
+ROWS = (16, 8, 32, 4, 2)
+THREADS_OF_ROWS = (128, 256, 64)
 BLOCK = 256
 NARROW = 128
 """Below so many threads along the contiguous loop a block takes several rows."""
@@ -164,7 +165,7 @@ def rows_a_thread(shape: Shape, sizes: dict[str, int]) -> Iterator[Sketch]:
     for rows in ROWS:
         binds = on_grid(
             [*((x, shape.trips[x]) for x in others), (f"{row}.o", -(-shape.trips[row] // rows))],
-            (f"{fast}.o", -(-shape.trips[fast] // THREADS[0])),
+            (f"{fast}.o", -(-shape.trips[fast] // THREADS_OF_ROWS[0])),
         )
         if binds is None:
             continue
@@ -172,7 +173,7 @@ def rows_a_thread(shape: Shape, sizes: dict[str, int]) -> Iterator[Sketch]:
             program(
                 in_order(shape.parallel, [*others, row, fast]),
                 f"split({row}, {rows})",
-                f"split({fast}, {choice(list(THREADS))})",
+                f"split({fast}, {choice(list(THREADS_OF_ROWS))})",
                 f"reorder([{row}.o, {fast}.o, {fast}.i, {row}.i])",
                 *binds,
                 f"bind({fast}.i, thread.x)",
