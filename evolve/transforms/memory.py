@@ -162,7 +162,9 @@ def accumulate_in_register(call: Call) -> Result:
         for access in effects(site.stmt).accesses
         if access.buffer == buffer.name
     ]
-    updates = [site.stmt for site, _ in touching if isinstance(site.stmt, Reduce)]
+    updates = [
+        site.stmt for site, _ in touching if isinstance(site.stmt, Reduce) and site.stmt.buffer == buffer.name
+    ]
     if len(touching) != 1 or len(updates) != 1:
         raise RefusedError(
             "E-ACCUMULATE",

@@ -90,6 +90,10 @@ def test_accumulation_at_a_loop_that_moves_the_cell_is_refused() -> None:
     assert refused("column_sum", "specialize(cols == 8)\n" + program).diagnostic.code == "E-LOOP-KIND"
 
 
+def test_accumulation_in_a_buffer_that_the_reduction_only_reads_is_refused() -> None:
+    assert refused("column_sum", "accumulate_in_register(r, x)").diagnostic.code == "E-ACCUMULATE"
+
+
 def test_padding_is_not_part_of_the_meaning() -> None:
     program = STENCIL + "\nset_layout(t, pad=[1, 3])"
     kernel = applied("stencil", program).kernel
