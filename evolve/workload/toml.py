@@ -51,8 +51,8 @@ class _File(_Strict):
     entry: str | None = None
     numerics: Contract | None = None
     families: list[str] | None = Field(default=None, min_length=1)
-    timed: list[dict[str, Scalar]] | None = Field(default=None, min_length=1)
-    check: list[dict[str, Scalar]] | None = None
+    timed: list[dict[str, Scalar]] | None = Field(default=None, min_length=1, max_length=16)
+    check: list[dict[str, Scalar]] | None = Field(default=None, max_length=64)
     arrays: dict[str, _Array] = Field(default_factory=dict)
     launch: _Launch | None = None
     tolerance: _Tolerance | None = None

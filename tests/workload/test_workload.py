@@ -169,3 +169,9 @@ def test_arrays_that_a_bound_off_by_one_makes_longer_are_said() -> None:
     ]
     exact = infer(lift("k.cu", text=source.replace("<=", "<").replace("i + 1", "i")))
     assert not [s for s in exact.assumed if "elements" in s]
+
+
+def test_more_timed_sizes_than_anybody_waits_for_are_refused() -> None:
+    with pytest.raises(EvolveError, match="timed") as e:
+        from_toml("[[timed]]\nrows = 4\ncols = 4\n" * 17, infer(SOFTMAX), "w.toml")
+    assert e.value.code == "bad-workload"
