@@ -65,18 +65,26 @@ def too_large(task: Task, rendered: Rendered) -> tuple[int, Sizes] | None:
 
 
 def variant_plan(task: Task, rendered: Rendered) -> Plan:
-    """For every variant the smallest shapes in its guard, some one step outside, and the workload's own.
+    """For every variant its smallest shape on every input family, then more shapes with families in rotation.
 
-    Input families rotate over the shapes.
+    More shapes: the next smallest in its guard, and the workload's own for which it runs. Shapes at
+    which it launches nothing are left out.
     """
     families = task.workload.families
     plan: Plan = []
     for number, v in enumerate(rendered.variants):
         shapes = task.shapes_for(v.guard)
         small = [s for s in shapes[1:] if task.workload.bytes_at(s) <= LARGEST_CHECK_BYTES]
-        own = [s for s in task.workload.check if concretise(rendered, s)[0] == number and s not in shapes]
-        plan += [(s, families[(k + 1) % len(families)]) for k, s in enumerate([*shapes[:1], *small, *own])]
+        own = [s for s in task.workload.check if s not in shapes]
+        runs = [s for s in (*shapes[:1], *small, *own) if _runs(rendered, number, s)]
+        plan += [(s, f) for s in runs[:1] for f in families]
+        plan += [(s, families[(k + 1) % len(families)]) for k, s in enumerate(runs[1:])]
     return plan
+
+
+def _runs(rendered: Rendered, number: int, sizes: Sizes) -> bool:
+    variant, launches = concretise(rendered, sizes)
+    return variant == number and bool(launches)
 
 
 TOO_SMALL_LAUNCH = (
