@@ -1,4 +1,4 @@
-"""What a variant is executed on: every input family at its smallest shape, and only shapes at which it runs."""
+"""What a variant is executed on: every family at its smallest shape, and only shapes at which it runs."""
 
 from __future__ import annotations
 
