@@ -1,6 +1,6 @@
 specialize(count % 8192 == 0)
 split(idx, 4)
-split(idx.o, 256)
+split(idx.o, 128)
 split(idx.o.o, 2)
 bind(idx.o.o.o, grid.x)
 bind(idx.o.i, thread.x)

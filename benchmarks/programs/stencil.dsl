@@ -1,5 +1,5 @@
-split(i, 16)
-split(j, 256)
+split(i, 32)
+split(j, 32)
 reorder([i.o, j.o, j.i, i.i])
 bind(i.o, grid.y)
 bind(j.o, grid.x)
