@@ -287,7 +287,7 @@ class ReferenceEmitter:
         old, u = f"ev_pair({held}, {error})", _unit(b.dtype)
         new = f"ev_{s.monoid.name}({old}, ev_term)"
         if s.monoid.name == "prod":
-            new = f"ev_mul({old}, ev_term, {u})"
+            new = f"ev_prod({old}, ev_term, {u})"
         out.append(line(f"const ev_num ev_next = {new};"))
         out += [line(f"{held} = ev_next.v;"), line(f"{error} = ev_next.e;")]
         return [scope("", out)]

@@ -4,7 +4,9 @@
 u * |result| (u = 2^-24, or 2^-53 for doubles) to what its operands bring along, by the derivative.
 A sum of n terms, in any order, adds u * max(1, sqrt(n) / 8) * sum |terms|: the rule "16 u sum|terms|
 for data of any sign, 2 sqrt(n) u sum|terms| for positive data" once the factor is applied. Values
-beyond binary32 become infinite and values below its smallest subnormal zero, as in the kernel.
+beyond binary32 become infinite and values below its smallest subnormal zero, as in the kernel. A
+reduction to a product that leaves the range of its type has an infinite error: reordering it is
+allowed, and no order is right.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ __device__ inline double ev_larger(double a, double b) { return a > b ? a : b; }
 
 #define EV_U32 5.9604644775390625e-08
 #define EV_U64 1.1102230246251565e-16
+#define EV_ANY (1e300 * 1e300)
 
 // v rounded into the range of the type with unit roundoff u, its own rounding added to e.
 __device__ inline ev_num ev_result(double v, double e, double u) {
@@ -31,7 +34,7 @@ __device__ inline ev_num ev_result(double v, double e, double u) {
         e += 7.006492321624085e-46;
     }
     r.v = v;
-    r.e = v - v == 0.0 ? e + u * ev_abs(v) : 0.0;
+    r.e = v - v == 0.0 ? e + u * ev_abs(v) : e == EV_ANY ? EV_ANY : 0.0;
     return r;
 }
 __device__ inline ev_num ev_exact(double v) { ev_num r; r.v = v; r.e = 0.0; return r; }
@@ -48,6 +51,17 @@ __device__ inline ev_num ev_add(ev_num a, ev_num b, double u) { return ev_result
 __device__ inline ev_num ev_sub(ev_num a, ev_num b, double u) { return ev_result(a.v - b.v, a.e + b.e, u); }
 __device__ inline ev_num ev_mul(ev_num a, ev_num b, double u) {
     return ev_result(a.v * b.v, ev_abs(a.v) * b.e + ev_abs(b.v) * a.e, u);
+}
+// One step of a product. Once it leaves the normal range, another order may leave it elsewhere or not at
+// all, so what comes out says nothing: an infinite error accepts any result.
+__device__ inline ev_num ev_prod(ev_num a, ev_num b, double u) {
+    ev_num r = ev_mul(a, b, u);
+    const double size = ev_abs(a.v * b.v);
+    const double largest = u == EV_U32 ? 3.4028234663852886e+38 : 1.7976931348623157e+308;
+    const double smallest = u == EV_U32 ? 1.1754943508222875e-38 : 2.2250738585072014e-308;
+    const bool zero = a.v == 0.0 || b.v == 0.0;
+    if (a.e == EV_ANY || size > largest || (size < smallest && !zero)) r.e = EV_ANY;
+    return r;
 }
 __device__ inline ev_num ev_div(ev_num a, ev_num b, double u) {
     const double v = a.v / b.v;

@@ -249,6 +249,29 @@ def test_reductions_into_memory(monoid: Monoid, cache: Path) -> None:
         assert np.all(errors["y"] >= U * np.abs(both).sum(axis=1))
 
 
+def test_a_product_that_leaves_the_range_is_not_judged(cache: Path) -> None:
+    # 2^100 * 2^100 * 2^-200 is 1 in exact arithmetic and infinite or 0 or 1 in binary32, by the order.
+    n, i, k = var("n"), var("i"), var("k")
+    body = (
+        Store("y", (i,), Const(1.0, F32), origin("S0", "i")),
+        loop("k", index(4), Reduce("y", (i,), PROD, ld("x", i, k), origin("S1", "i", "k"))),
+    )
+    kernel = checked(
+        Kernel(
+            "products",
+            ("x", "y", "n"),
+            (buf("x", n, index(4)), buf("y", n)),
+            (Scalar("n", DType.I32, True),),
+            Block((loop("i", n, *body, kind=LoopKind.PARALLEL),)),
+        )
+    )
+    x = np.array([[2**100, 2**100, 2**-100, 2**-100], [3, 0, 5, 7], [2, 3, 5, 7]], np.float32)
+    values, errors = reference(kernel, {"x": x, "y": np.zeros(3, np.float32)}, {"n": 3}, cache)
+    assert np.isposinf(errors["y"][0])
+    assert values["y"][1:].tolist() == [0.0, 210.0]
+    assert np.isfinite(errors["y"][1:]).all() and errors["y"][2] < 210 * 8 * U
+
+
 def test_conditions_conversions_and_overflow(cache: Path) -> None:
     i, n = var("i"), var("n")
     positive = Binary(BinaryOp.GT, ld("x", i), Const(0.0, F32), DType.BOOL)

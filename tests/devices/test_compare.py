@@ -26,3 +26,9 @@ def test_nan_and_infinity_must_match_in_place(got: float, want: float) -> None:
 def test_equal_nan_and_infinity_pass_with_zero_tolerance() -> None:
     special = np.array([math.nan, math.inf, -math.inf, 0.0])
     assert worst_error(special, special, np.zeros(4)) == 0.0
+
+
+def test_an_infinite_tolerance_accepts_anything_and_nan_nothing() -> None:
+    got, want = np.array([math.nan, 3.0]), np.array([1.0, math.inf])
+    assert worst_error(got, want, np.array([math.inf, math.inf])) == 0.0
+    assert worst_error(got, want, np.array([math.nan, math.nan])) == math.inf
