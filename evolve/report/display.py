@@ -50,8 +50,9 @@ def opening(folder: Path, info: ProblemInfo) -> list[str]:
         for name, value in info.workload.get("sizes", info.workload).items()
         if isinstance(value, int | str)
     )
+    why = f" ({info.device.reason})" if info.device.reason else ""
     lines = [
-        f"kernel {info.entry} on {info.device.name}: times are {info.device.timing}",
+        f"kernel {info.entry} on {info.device.name}: times are {info.device.timing}{why}",
         f"speed of light {microseconds(info.sol.time_us)}, bound by {info.sol.bound}",
         f"numerics: {info.numerics}",
     ]

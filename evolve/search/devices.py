@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.util import find_spec
 
 from evolve.ir.errors import EvolveError
 from evolve.search.problem import Device
 from evolve.target.profile import Profile, list_profiles, load_profile
+
+_FORMS = ("sxm", "pcie", "rtx", "40gb", "80gb")
+"""Parts of a profile's name that are not the model."""
 
 DEFAULT_PROFILE = "h100-sxm"
 """What `auto` estimates for where there is no GPU."""
@@ -19,7 +23,10 @@ def choose_device(text: str) -> tuple[Device, Profile]:
     """
     kind, _, rest = text.partition(":")
     if kind == "auto" and not rest:
-        return _cuda("0") if has_gpu() else _sim(DEFAULT_PROFILE)
+        if has_gpu():
+            return _cuda("0")
+        device, profile = _sim(DEFAULT_PROFILE)
+        return replace(device, reason="no CUDA GPU was found"), profile
     if kind == "sim":
         return _sim(rest or DEFAULT_PROFILE)
     if kind == "cuda":
@@ -73,11 +80,18 @@ def match_profile(name: str, multiprocessors: int) -> Profile:
 
     Raises EvolveError `unknown-gpu`: peaks are never guessed.
     """
-    words = set(name.replace("NVIDIA", "").replace("-", " ").lower().split())
+    words = name.replace("-", " ").lower().split()
+    best: tuple[int, Profile] | None = None
     for stem in list_profiles():
         profile = load_profile(stem)
-        if profile.sms == multiprocessors and words & set(stem.split("-")) - {"sxm", "pcie", "rtx"}:
-            return profile
+        # sxm4 and sxm5 are both sxm; the model's own word must be there exactly.
+        parts = stem.split("-")
+        found = sum(any(w.startswith(p) for w in words) for p in parts)
+        fits = profile.sms == multiprocessors and any(p in words for p in parts if p not in _FORMS)
+        if fits and (best is None or found > best[0]):
+            best = (found, profile)
+    if best is not None:
+        return best[1]
     raise EvolveError(
         "unknown-gpu",
         f"no profile in hardware/ fits {name} with {multiprocessors} SMs",

@@ -31,12 +31,16 @@ class ProblemRequest:
 
 @dataclass(frozen=True)
 class Device:
-    """`kind` (sim, cuda, opencl), `profile` (stem of a file in hardware/), what the times are; which GPU."""
+    """`kind` (sim, cuda, opencl), `profile` (stem of a file in hardware/), what the times are; which GPU.
+
+    `reason` says why it was chosen where the user did not name it.
+    """
 
     kind: str
     profile: str
     timing: Literal["measured", "estimated"]
     ordinal: int = 0
+    reason: str = ""
 
     @property
     def name(self) -> str:
