@@ -53,13 +53,10 @@ class EstimatedScorer:
 
     def baseline(self) -> Outcome:
         """The original, which must agree with the reference on every family: else the lifting is wrong."""
-        return self._score(self.task.original)
+        return self.score(self.task.original)
 
     def score(self, module: Module) -> Outcome:
         """A proved module."""
-        return self._score(module)
-
-    def _score(self, module: Module) -> Outcome:
         begun = self.begin(module)
         return begun if isinstance(begun, Outcome) else self.conclude(begun)
 

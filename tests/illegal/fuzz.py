@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest.mock import patch
 
-from evolve.codegen.host_eval import evaluate
 from evolve.compiler.compile import finish
 from evolve.dsl.diagnostic import RefusedError
 from evolve.dsl.parser import parse, parse_statement
+from evolve.ir.evaluate import evaluate
 from evolve.ir.expr import conjunction
 from evolve.ir.kernel import Kernel
 from evolve.ir.poly import fixed_scalars

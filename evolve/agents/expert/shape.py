@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from evolve.ir.affine import linear, simplify
+from evolve.ir.affine import linear
 from evolve.ir.effects import Mode, effects
-from evolve.ir.expr import Const, Expr, Var, index
+from evolve.ir.evaluate import evaluate
+from evolve.ir.expr import Const, Expr, Var
 from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Alloc, Block, For, If, Reduce, Stmt, Store
 from evolve.ir.types import LoopKind
-from evolve.ir.visit import leaves, substitute, variables, walk
+from evolve.ir.visit import leaves, variables, walk
 
 SMALL = 16
 """A sequential loop of at most this constant number of iterations is part of a thread's work, not a sweep."""
@@ -171,7 +172,7 @@ def _trips(extents: dict[str, Expr], sizes: dict[str, int]) -> dict[str, int]:
     trips: dict[str, int] = {}
     for name, extent in extents.items():
         last = {loop: max(0, n - 1) for loop, n in trips.items()}
-        trips[name] = evaluate(extent, {**last, **sizes})
+        trips[name] = int(evaluate(extent, {**last, **sizes}))
     return trips
 
 
@@ -205,16 +206,3 @@ def _does(body: Block, arrays: frozenset[str]) -> str:
     if all(kind is Reduce for kind, _ in written):
         return "reduce"
     return "map" if all(kind is Store and array for kind, array in written) else "mixed"
-
-
-def evaluate(e: Expr, sizes: dict[str, int]) -> int:
-    """The value of a size expression. Raises ValueError when it depends on more than the sizes."""
-    value = simplify(substitute(e, {n: index(v) for n, v in sizes.items()}))
-    if not isinstance(value, Const):
-        raise ValueError(f"not a function of the sizes: {e}")
-    return int(value.value)
-
-
-def divisors_among(n: int, choices: tuple[int, ...]) -> list[int]:
-    """The choices that divide n, in the given order."""
-    return [c for c in choices if n % c == 0 and c <= n]

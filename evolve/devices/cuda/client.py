@@ -87,10 +87,6 @@ class CudaWorker:
         self._sets[request.key] = request
         self._send(request)
 
-    def drop_arrays(self, key: str) -> None:
-        """Forgets a set: a replacement will not get it."""
-        self._sets.pop(key, None)
-
     def execute(self, request: Execute) -> Executed:
         """Runs a candidate. A hang or a crash is this candidate's error; the worker is replaced."""
         got = self._send(request)

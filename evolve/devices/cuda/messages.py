@@ -35,14 +35,6 @@ class GpuInfo:
 
 
 @dataclass(frozen=True)
-class Scratch:
-    """A buffer that is not sent from the parent: `nbytes` of poison."""
-
-    name: str
-    nbytes: int
-
-
-@dataclass(frozen=True)
 class SetArrays:
     """Makes a named set of arrays resident on the device, replacing one of that name.
 
