@@ -34,6 +34,12 @@ from evolve.search.problem import Device, Problem, ProblemInfo, ProblemRequest, 
 from evolve.search.state import SearchState
 from evolve.search.workers import Evaluator, SerialEvaluator
 
+_NO_BASELINE = {
+    "compile_failed": "the kernel as given does not compile for this GPU",
+    "incorrect": "the kernel as given fails its own check",
+    "quarantined": "the kernel as given cannot be a baseline",
+    "scored": "the kernel as given has no time",
+}
 Observer = Callable[[Body, bool], None]
 OpenProblem = Callable[[ProblemRequest], Problem[Any]]
 
@@ -68,7 +74,7 @@ def start(request: ProblemRequest, settings: Settings, out: Path | None, session
         session.announce(folder, info)
         baseline = problem.baseline()
         if baseline.status != "scored" or baseline.time_us is None:
-            message = f"the kernel as given is {baseline.status}: {baseline.message}"
+            message = f"{_NO_BASELINE[baseline.status]}: {baseline.message}"
             raise EvolveError("baseline-failed", message, file=request.kernel_file)
         writer = EventWriter(folder.path)
         try:

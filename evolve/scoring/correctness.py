@@ -16,7 +16,7 @@ from evolve.devices.sim.build import HostProgram
 from evolve.devices.sim.execute import ExecOptions, Execution, execute
 from evolve.ir.errors import EvolveError
 from evolve.scoring.references import Expected, References
-from evolve.scoring.task import Task, size_key
+from evolve.scoring.task import Status, Task, size_key
 from evolve.workload.model import Sizes
 
 MEMORY_MB = 4096
@@ -29,12 +29,39 @@ LARGEST_FIRST_BYTES = 16 << 20
 about ten times as much, and about a second for each 20 MiB."""
 
 
+HOST_LIMITS = ("timeout", "stack")
+"""Findings about this host's limits on time and stack, not about the candidate."""
+MACHINE = ("sim.conformance", "sim.cache")
+"""Errors of host execution that no candidate causes: raised, since nothing can be judged any more."""
+
+
 @dataclass(frozen=True)
 class Failure:
-    """The first thing that went wrong, in a sentence. `executed`: false when it could not be run at all."""
+    """The first thing that went wrong, in a sentence.
+
+    `judged`: false when this host could not execute it within its limits, which says nothing about whether it
+    is right.
+    """
 
     message: str
-    executed: bool = True
+    judged: bool = True
+
+    @property
+    def status(self) -> Status:
+        """Where it falls in the funnel."""
+        return "incorrect" if self.judged else "quarantined"
+
+
+def not_judged(where: str, why: str) -> Failure:
+    """The failure of what could not be executed, at the sizes `where`."""
+    return Failure(f"not judged, since this host could not execute it: {where}{why}", judged=False)
+
+
+def refused(error: EvolveError, where: str) -> Failure:
+    """The failure that an error of host execution means. Raises it again if it is about the machine."""
+    if error.code in MACHINE or not error.code.startswith("sim."):
+        raise error
+    return not_judged(f"{where}: ", error.message)
 
 
 @dataclass(frozen=True)
@@ -44,6 +71,11 @@ class Checked:
     runs: int
     variants: tuple[int, ...]
     worst: float
+
+
+def at_sizes(sizes: Sizes) -> str:
+    """Sizes in words: n=5, rows=7."""
+    return ", ".join(f"{n}={v}" for n, v in sizes.items())
 
 
 Plan = list[tuple[Sizes, str]]
@@ -133,17 +165,20 @@ class Correctness:
             if not launches:
                 continue  # an empty domain: nothing runs and nothing is written
             ran.add(variant)
-            expected = self.references.expected(sizes, family)
-            where = ", ".join(f"{n}={v}" for n, v in sizes.items())
+            where = at_sizes(sizes)
             try:
+                expected = self.references.expected(sizes, family)
                 done = self._execute(program, launches, expected, ("forward", "permuted"))
+                if done.findings:
+                    first = done.findings[0]
+                    if first.kind in HOST_LIMITS:
+                        return not_judged(f"{where}: ", first.message)
+                    return Failure(f"{where}: {first.message}")
+                if done.order_sensitive:
+                    return Failure(f"{where}: {done.order_sensitive[0]} depends on the order of threads")
+                must = self._written(sizes, rendered, program, expected)
             except EvolveError as e:
-                return Failure(f"{where}: {e.message}", executed=False)
-            if done.findings:
-                return Failure(f"{where}: {done.findings[0].message}")
-            if done.order_sensitive:
-                return Failure(f"{where}: {done.order_sensitive[0]} depends on the order of threads")
-            must = self._written(sizes, rendered, program, expected)
+                return refused(e, where)
             for name in self.task.outputs:
                 # Only of the original: of a variant `must` decides, and that is what the original writes.
                 if variant < 0 and misses(expected, name, done.written[name]):
@@ -163,17 +198,23 @@ class Correctness:
                     )
         missing_variants = [v for v in wanted if v not in ran]
         if missing_variants:
-            return Failure(f"no shape was found on which variant {missing_variants[0] + 1} runs")
+            return not_judged("", f"no shape was found at which variant {missing_variants[0] + 1} runs")
         return Checked(len(plan), tuple(sorted(ran)), worst)
 
     def _written(
         self, sizes: Sizes, rendered: Rendered, program: HostProgram, expected: Expected
     ) -> dict[str, NDArray[Any]]:
-        """Elements that the original writes at these sizes, found by running it once."""
+        """Elements that the original writes at these sizes, found by running it once.
+
+        Raises EvolveError `sim.original` when it cannot be run to its end.
+        """
         key = size_key(sizes)
         if key not in self._kept:
             launches = concretise_variant(rendered, -1, sizes)
-            self._kept[key] = self._execute(program, launches, expected, ("forward",)).written
+            done = self._execute(program, launches, expected, ("forward",))
+            if done.findings:
+                raise EvolveError("sim.original", f"the original fails there: {done.findings[0].message}")
+            self._kept[key] = done.written
         return self._kept[key]
 
     def _execute(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from evolve.codegen.launch import ConcreteLaunch
 from evolve.codegen.module import render
 from evolve.codegen.rendered import Rendered, concretise
 from evolve.devices.estimate import Estimate
@@ -15,11 +16,12 @@ from evolve.devices.sim.build import HostProgram, compile_host
 from evolve.devices.sim.tracing import TraceBuffer
 from evolve.ir.errors import EvolveError
 from evolve.ir.kernel import Module
-from evolve.scoring.correctness import Checked, Correctness, Failure
+from evolve.scoring.correctness import Checked, Correctness, Failure, at_sizes, refused
 from evolve.scoring.fitness import beats_physics, fitness
 from evolve.scoring.references import References
-from evolve.scoring.task import Outcome, Status, Task
+from evolve.scoring.task import Outcome, Task
 from evolve.sol.gap import gap
+from evolve.target.limits import occupancy
 from evolve.toolchain.cubin import Cubin, read_cubin
 from evolve.toolchain.lines import LINE_INFO
 from evolve.toolchain.nvrtc import compile_cuda
@@ -69,12 +71,15 @@ class EstimatedScorer:
             first = built.errors[0] if built.errors else None
             where = f"line {first.line}: " if first and first.line else ""
             return Outcome("compile_failed", text, message=where + (first.message if first else built.log))
-        program = compile_host(text, list(rendered.signatures))
+        try:
+            program = compile_host(text, list(rendered.signatures))
+        except EvolveError as e:
+            failure = refused(e, f"line {e.line}" if e.line else "its host build")
+            return Outcome(failure.status, text, message=failure.message)
         check = self.correctness.check if module.variants else self.correctness.check_original
         checked = check(rendered, program)
         if isinstance(checked, Failure):
-            status: Status = "incorrect" if checked.executed else "compile_failed"
-            return Outcome(status, text, message=checked.message)
+            return Outcome(checked.status, text, message=checked.message)
         return Executed(rendered, program, built.cubin, checked)
 
     def look(self, executed: Sequence[Executed]) -> list[dict[str, Sass]]:
@@ -90,7 +95,11 @@ class EstimatedScorer:
         first: Estimate | None = None
         variants: list[int] = []
         for shape, sizes in enumerate(self.task.workload.timed):
-            variants.append(concretise(rendered, sizes)[0])
+            variant, launches = concretise(rendered, sizes)
+            variants.append(variant)
+            too_much = self._unlaunchable(cubin, launches)
+            if too_much:
+                return Outcome("compile_failed", rendered.text, message=too_much)
             b = self.task.bounds[shape]
             try:
                 parts = estimate_at(
@@ -105,10 +114,9 @@ class EstimatedScorer:
                     work=b.least_fp32,
                 )
             except EvolveError as e:
-                # Every shape passed: what stops the trace at the timed size is a limit of the host's.
-                return Outcome("compile_failed", rendered.text, message=e.message)
-            except ValueError as e:
-                return Outcome("compile_failed", rendered.text, message=str(e))
+                # Every shape passed, so what stops the trace is a limit of the host's or its made-up data.
+                failure = refused(e, f"traced at {at_sizes(sizes)} for the estimate")
+                return Outcome(failure.status, rendered.text, message=failure.message)
             totals.append(sum(p.time_s for p in parts))
             first = first or parts[0]
         detail = self._detail(rendered, cubin, checked, variants) | {
@@ -128,6 +136,19 @@ class EstimatedScorer:
             gap=report.to_json(),
             detail=detail,
         )
+
+    def _unlaunchable(self, cubin: Cubin, launches: Sequence[ConcreteLaunch]) -> str | None:
+        """Why the compiled code cannot be launched on this GPU: a block that no SM can hold."""
+        for launch in launches:
+            kernel = cubin.kernels[launch.kernel]
+            threads, shared = prod(launch.block), kernel.shared_bytes + launch.shared_bytes
+            if occupancy(self.task.profile, kernel.registers, shared, threads).blocks_per_sm == 0:
+                return (
+                    f"the compiled code cannot be launched: a block of {threads} threads with "
+                    f"{kernel.registers} registers each and {shared} bytes of shared memory "
+                    f"does not fit an SM of {self.task.profile.name}"
+                )
+        return None
 
     def _buffers(self, sizes: Sizes) -> dict[str, TraceBuffer]:
         return {

@@ -143,7 +143,7 @@ class PoolEvaluator:
         if worker.at not in self._compiled:
             return Outcome(Compiled("UNKNOWN", ({"code": "E-INTERNAL", "message": message},)), fault=True)
         compiled = Compiled("PROVED", module_hash=self._compiled[worker.at])
-        return Outcome(compiled, Score("compile_failed", message=message), fault=True)
+        return Outcome(compiled, Score("quarantined", message=f"not judged: {message}"), fault=True)
 
     def compare(self, first: str, second: str) -> Comparison:
         """Times two programs in this process, while the workers go on."""

@@ -95,6 +95,7 @@ class Compiled:
 class Score:
     """What execution and timing said. `fitness` is 0 and `time_us` may be None unless scored.
 
+    `incorrect` did something wrong; `quarantined` could not be judged, or its time cannot be.
     `source` is the CUDA text, `gap` the gap report, `cell` overrides the structural archive cell,
     `message` says in a sentence why it is not scored. `gap` and `detail` must be JSON data.
     """
@@ -153,8 +154,9 @@ class Problem(Protocol[ProgramT]):
     def score(self, compiled: Compiled) -> Score:
         """Builds, executes, checks and times a PROVED program.
 
-        What the candidate does wrong is a status, or an EvolveError about it (`compile_failed`). One
-        about the machine (`workers.ABOUT_THE_MACHINE`: the device is gone) pauses the run.
+        What the candidate does wrong is a status. An EvolveError about it counts as `quarantined`, not
+        judged (`cannot-render` as `compile_failed`); one about the machine (`workers.ABOUT_THE_MACHINE`: the
+        device is gone) pauses the run.
         """
         ...
 

@@ -112,22 +112,23 @@ def score_compiled(problem: Problem[Any], compiled: Compiled) -> tuple[Score, bo
 
 
 def guarded(score: Callable[[], Any]) -> tuple[Any, bool]:
-    """What `score` returns; an exception of ours counts as `compile_failed`, and the flag.
+    """What `score` returns; an exception of ours sets the program aside, not judged, and the flag.
 
-    So does an EvolveError about the program. One about the machine is raised: it says nothing about
-    the program, which a resume scores again.
+    So does an EvolveError about the program, except that it has no CUDA text: that is `compile_failed`. One
+    about the machine is raised: it says nothing about the program, which a resume scores again.
     """
     try:
         return score(), False
     except EvolveError as error:
         if error.code in ABOUT_THE_MACHINE:
             raise
-        refused = error.code == "cannot-render"
-        return Score("compile_failed", message=f"{error.code}: {error}"), not refused
+        if error.code == "cannot-render":
+            return Score("compile_failed", message=f"{error.code}: {error}"), False
+        return Score("quarantined", message=f"not judged: {error.code}: {error}"), True
     except Exception as error:
         if os.environ.get("EVOLVE_DEBUG"):
             raise
-        return Score("compile_failed", message=f"internal error: {_describe(error)}"), True
+        return Score("quarantined", message=f"not judged: internal error: {_describe(error)}"), True
 
 
 def plain_compiled(compiled: Compiled) -> Compiled:

@@ -177,4 +177,6 @@ def test_an_error_about_a_program_costs_the_program_one_about_the_machine_pauses
     if code == "no-cuda":
         assert (view.ended, statuses) == ("error: no-cuda", ["scored"])
     else:
-        assert statuses == ["scored", "compile_failed", "scored"]
+        refused = "compile_failed" if code == "cannot-render" else "quarantined"
+        assert statuses == ["scored", refused, "scored"]
+        assert code in view.state.results[2].message

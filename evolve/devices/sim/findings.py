@@ -12,12 +12,14 @@ from evolve.devices.sim.elf import LineTable
 from evolve.devices.sim.job import Job
 
 FindingKind = Literal[
-    "race", "out-of-bounds", "uninitialised", "misaligned", "divergent-barrier", "shuffle", "timeout", "crash"
-]
+    "race", "out-of-bounds", "uninitialised", "misaligned", "divergent-barrier", "shuffle", "timeout",
+    "crash", "stack",
+]  # fmt: skip
 _KINDS: tuple[FindingKind, ...] = (
     "race", "out-of-bounds", "uninitialised", "misaligned", "divergent-barrier", "shuffle", "timeout",
     "crash",
 )  # fmt: skip
+_OUT_OF_STACK = 2000
 SKIPPED_FILES = (".h", "unit.cpp", "launchers")
 """Files of ours: code inlined from them belongs to the line that calls it."""
 Thread = tuple[Dim3, Dim3]
@@ -102,6 +104,8 @@ def _word(
     r: dict[str, int], hints: list[int], launch: ConcreteLaunch, buffers: Sequence[BufferName], lines: _Lines
 ) -> Finding:
     kind = _KINDS[r["kind"] - 1]
+    if kind == "crash" and r["extra"] == _OUT_OF_STACK:
+        kind = "stack"  # told apart, since it is the host's stack that was too small
     line = r["line"] or lines(r["pc"])
     if line is None:
         line = next((found for h in hints if (found := lines(h)) is not None), None)
@@ -171,5 +175,5 @@ def _shuffle(extra: int, a: Thread, b: Thread, other_line: int | None) -> str:
 def _crash(extra: int) -> str:
     names = {4: "ran an illegal instruction", 6: "aborted", 7: "made a bus error", 8: "divided by zero",
              11: "touched unmapped memory", 1000: "called __trap()",
-             2000: "overflowed its stack"}  # fmt: skip
+             _OUT_OF_STACK: "overflowed its stack"}  # fmt: skip
     return names.get(extra, f"died of signal {extra}")
