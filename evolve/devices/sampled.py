@@ -53,6 +53,34 @@ def estimate_at(
     results that it must compute (bounds know both).
     Raises as `trace` and `estimate` do.
     """
+    _, launches = launches_at(sizes)
+    traffic = traffic_at(profile, program, sizes, launches_at, buffers_at, resources)
+    alone = len(launches) == 1
+    return tuple(
+        estimate(
+            profile,
+            resources[launch.kernel],
+            sass[launch.kernel],
+            seen,
+            launch.grid,
+            launch.block,
+            launch.shared_bytes,
+            footprint if alone else None,
+            work if alone else None,
+        )
+        for launch, seen in zip(launches, traffic, strict=True)
+    )
+
+
+def traffic_at(
+    profile: Profile,
+    program: HostProgram,
+    sizes: Sizes,
+    launches_at: LaunchesAt,
+    buffers_at: BuffersAt,
+    resources: Mapping[str, KernelResources],
+) -> tuple[Traffic, ...]:
+    """The traffic of an average block of each launch at `sizes`; arguments as for `estimate_at`."""
     variant, launches = launches_at(sizes)
     smaller = _smaller(sizes, variant, launches, launches_at)
     out = []
@@ -67,21 +95,7 @@ def estimate_at(
             settings, beyond = smaller
             parts = [(launches_at(s)[1][number], buffers_at(s)) for s in settings]
             traffic = _extended(program, parts, beyond, flying)
-        if traffic is None:
-            traffic = sampled_traffic(program, launch, buffers_at(sizes), flying)
-        out.append(
-            estimate(
-                profile,
-                kernel,
-                sass[launch.kernel],
-                traffic,
-                launch.grid,
-                launch.block,
-                launch.shared_bytes,
-                footprint if len(launches) == 1 else None,
-                work if len(launches) == 1 else None,
-            )
-        )
+        out.append(traffic or sampled_traffic(program, launch, buffers_at(sizes), flying))
     return tuple(out)
 
 

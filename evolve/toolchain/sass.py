@@ -104,7 +104,11 @@ def disassemble(cubins: Sequence[bytes]) -> list[dict[str, Sass]]:
     `bad-cubin` for an image that cannot be read, `no-tool` without nvdisasm, `nvdisasm-failed` when it does
     not decode the code.
     """
-    images = [read_cubin(image) for image in cubins]
+    return decode([read_cubin(image) for image in cubins])
+
+
+def decode(images: Sequence[Cubin]) -> list[dict[str, Sass]]:
+    """As `disassemble`, of images that were read before."""
     decoded: dict[tuple[int, str], Sass] = {}
     for sm in sorted({image.sm for image in images}):
         decoded.update(_disassemble_all(sm, images))
