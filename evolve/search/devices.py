@@ -7,10 +7,8 @@ from importlib.util import find_spec
 
 from evolve.ir.errors import EvolveError
 from evolve.search.problem import Device
-from evolve.target.profile import Profile, list_profiles, load_profile
-
-_FORMS = ("sxm", "pcie", "rtx", "40gb", "80gb")
-"""Parts of a profile's name that are not the model."""
+from evolve.target.match import match_profile
+from evolve.target.profile import Profile, load_profile
 
 DEFAULT_PROFILE = "h100-sxm"
 """What `auto` estimates for where there is no GPU."""
@@ -73,27 +71,3 @@ def _cuda(ordinal: str) -> tuple[Device, Profile]:
         device.name(), int(device.get_attribute(cuda.device_attribute.MULTIPROCESSOR_COUNT))
     )
     return Device("cuda", profile.stem, "measured", int(ordinal)), profile
-
-
-def match_profile(name: str, multiprocessors: int) -> Profile:
-    """The profile of a GPU by the driver's name and its number of SMs.
-
-    Raises EvolveError `unknown-gpu`: peaks are never guessed.
-    """
-    words = name.replace("-", " ").lower().split()
-    best: tuple[int, Profile] | None = None
-    for stem in list_profiles():
-        profile = load_profile(stem)
-        # sxm4 and sxm5 are both sxm; the model's own word must be there exactly.
-        parts = stem.split("-")
-        found = sum(any(w.startswith(p) for w in words) for p in parts)
-        fits = profile.sms == multiprocessors and any(p in words for p in parts if p not in _FORMS)
-        if fits and (best is None or found > best[0]):
-            best = (found, profile)
-    if best is not None:
-        return best[1]
-    raise EvolveError(
-        "unknown-gpu",
-        f"no profile in hardware/ fits {name} with {multiprocessors} SMs",
-        hint="write one and put it in ./hardware or $EVOLVE_HARDWARE",
-    )

@@ -1,8 +1,9 @@
 """Hardware profiles: one GPU's peaks, limits, rates and measured ceilings.
 
 A profile is a YAML file named by its stem, such as `h200-sxm`. Files are looked for in `$EVOLVE_HARDWARE`,
-then in `./hardware`, then among those shipped; the first that has the stem wins, so a person can correct a
-figure or add a GPU without touching the package.
+then in `./hardware`, in the user's own folder (`user_folder`, where `evolve calibrate` puts them), and among
+those shipped; the first that has the stem wins, so a person can correct a figure or add a GPU without
+touching the package.
 """
 
 from __future__ import annotations
@@ -106,6 +107,7 @@ class Latency:
     l1_clocks: float | None = None
     l2_clocks: float | None = None
     dram_ns: float | None = None
+    shared_clocks: float | None = None
 
 
 @dataclass(frozen=True)
@@ -127,8 +129,10 @@ class Measured:
     """Ceilings that someone measured on this GPU; None for what nobody did.
 
     `copy_16b_gbs`, `copy_4b_gbs`: device copy with 16- and 4-byte accesses, bytes read plus written, 1e9 per
-    second; `read_gbs`, `write_gbs`, `triad_gbs` alike; `fp32_tflops` chains of FMA; `ex2_gops` 1e9 exp2 per
-    second; `launch_us` an empty kernel between two events.
+    second; `read_gbs`, `write_gbs`, `triad_gbs` alike; `l2_read_gbs` what L2 holds, past L1; `shared_gbs`
+    16-byte loads without conflicts; `fp32_tflops`, `fp64_tflops` chains of FMA; `int_add_gops`, `imad_gops`,
+    `ex2_gops` 1e9 results per second; `fp16_mma_tflops` warp-level matrix multiply-adds with fp32 sums, which
+    from compute capability 9.0 on are not the fastest; `launch_us` an empty kernel between two events.
     """
 
     copy_16b_gbs: Measurement | None = None
@@ -136,8 +140,14 @@ class Measured:
     read_gbs: Measurement | None = None
     write_gbs: Measurement | None = None
     triad_gbs: Measurement | None = None
+    l2_read_gbs: Measurement | None = None
+    shared_gbs: Measurement | None = None
     fp32_tflops: Measurement | None = None
+    fp64_tflops: Measurement | None = None
+    int_add_gops: Measurement | None = None
+    imad_gops: Measurement | None = None
     ex2_gops: Measurement | None = None
+    fp16_mma_tflops: Measurement | None = None
     launch_us: Measurement | None = None
     bf16_gemm_tflops: Measurement | None = None
     fp8_gemm_tflops: Measurement | None = None
@@ -147,7 +157,8 @@ class Measured:
 class Profile:
     """One GPU as a program sees it. `stem` is its file's name without `.yaml`; `arch` the compiler's target
     (`sm_90`, `gfx942`); `compute_capability` as (major, minor), None for AMD; `measured` None when nobody
-    measured it, so that ceilings must be assumed from the peaks."""
+    measured it, so that ceilings must be assumed from the peaks; `provenance` says where a calibrated
+    profile's fields come from, by field or group of fields, and is empty for one written by hand."""
 
     stem: str
     name: str
@@ -162,6 +173,7 @@ class Profile:
     rates: Rates
     latency: Latency
     measured: Measured | None
+    provenance: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def boost_hz(self) -> float:
@@ -213,5 +225,20 @@ def _folders() -> list[Path]:
     here = Path("hardware")
     if here.is_dir():
         folders.append(here)
+    own = user_folder()
+    if own is not None and own.is_dir():
+        folders.append(own)
     folders.append(data_dir("hardware"))
     return folders
+
+
+def user_folder() -> Path | None:
+    """Where the user's own profiles lie: `$XDG_DATA_HOME/evolve/hardware`, by default under `~/.local/share`.
+
+    None for a user without a home. The folder need not exist.
+    """
+    data = os.environ.get("XDG_DATA_HOME")
+    if data and Path(data).is_absolute():
+        return Path(data) / "evolve" / "hardware"
+    home = os.path.expanduser("~")
+    return Path(home) / ".local" / "share" / "evolve" / "hardware" if os.path.isabs(home) else None

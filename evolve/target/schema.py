@@ -1,4 +1,4 @@
-"""The file format of hardware profiles: checks a YAML file and turns it into a `Profile`.
+"""The file format of hardware profiles: checks a YAML file and turns it into a `Profile`, and back.
 
 Kept apart from `profile` because it imports pydantic and yaml, which a command that needs no profile should
 not wait for.
@@ -6,6 +6,8 @@ not wait for.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -107,6 +109,7 @@ class _Latency(_Model):
     l1_clocks: _Positive | None = None
     l2_clocks: _Positive | None = None
     dram_ns: _Positive | None = None
+    shared_clocks: _Positive | None = None
 
 
 class _Measurement(_Model):
@@ -127,8 +130,14 @@ class _Measured(_Model):
     read_gbs: _Measurement | None = None
     write_gbs: _Measurement | None = None
     triad_gbs: _Measurement | None = None
+    l2_read_gbs: _Measurement | None = None
+    shared_gbs: _Measurement | None = None
     fp32_tflops: _Measurement | None = None
+    fp64_tflops: _Measurement | None = None
+    int_add_gops: _Measurement | None = None
+    imad_gops: _Measurement | None = None
     ex2_gops: _Measurement | None = None
+    fp16_mma_tflops: _Measurement | None = None
     launch_us: _Measurement | None = None
     bf16_gemm_tflops: _Measurement | None = None
     fp8_gemm_tflops: _Measurement | None = None
@@ -147,6 +156,7 @@ class _File(_Model):
     rates: _Rates
     latency: _Latency = _Latency()
     measured: _Measured | None = None
+    provenance: dict[str, str] = Field(default_factory=dict, max_length=100)
 
     @model_validator(mode="after")
     def _consistent(self) -> _File:
@@ -223,9 +233,36 @@ def _to_profile(stem: str, data: _File) -> Profile:
         rates=Rates(**rates),
         latency=Latency(**data.latency.model_dump()),
         measured=None if data.measured is None else _to_measured(data.measured),
+        provenance=data.provenance,
     )
 
 
 def _to_measured(data: _Measured) -> Measured:
     found = data.model_dump(exclude_none=True)
     return Measured(**{name: Measurement(**values) for name, values in found.items()})
+
+
+def as_document(profile: Profile) -> dict[str, Any]:
+    """The mapping that `read_profile` makes this profile of; fields that are None or empty are left out.
+
+    Raises pydantic's ValidationError when the profile is not one that a file may hold.
+    """
+    data = asdict(profile)
+    del data["stem"]
+    capability = profile.compute_capability
+    data["compute_capability"] = None if capability is None else "{}.{}".format(*capability)
+    tensor = data["peaks"].pop("tensor")
+    data["peaks"] |= {
+        f"{name}_tensor_{'tops' if name.startswith('int') else 'tflops'}": value
+        for name, value in tensor.items()
+    }
+    document: dict[str, Any] = _pruned(data)
+    _File.model_validate(document)
+    return document
+
+
+def _pruned(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    kept = {name: _pruned(inner) for name, inner in value.items()}
+    return {name: inner for name, inner in kept.items() if inner is not None and inner != {}}

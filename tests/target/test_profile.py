@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from evolve.ir.errors import EvolveError
 from evolve.target.data import data_dir
-from evolve.target.profile import list_profiles, load_profile
+from evolve.target.profile import list_profiles, load_profile, user_folder
+from evolve.target.schema import as_document, read_profile
 
 SHIPPED = sorted(file.stem for file in data_dir("hardware").glob("*.yaml"))
 
@@ -153,3 +155,34 @@ def test_naming_the_types_costs_no_heavy_import() -> None:
     code = "import sys, evolve.target.profile, evolve.target.limits; print('pydantic' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("stem", SHIPPED)
+def test_a_profile_survives_being_written(stem: str, tmp_path: Path) -> None:
+    gpu = load_profile(stem)
+    file = tmp_path / f"{stem}.yaml"
+    file.write_text(yaml.safe_dump(as_document(gpu)))
+    assert read_profile(file) == gpu
+
+
+def test_the_users_own_folder_comes_after_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("EVOLVE_HARDWARE", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    own = user_folder()
+    assert own == tmp_path / "data" / "evolve" / "hardware"
+    own.parent.mkdir(parents=True)
+    changed(own, "sms: 132", "sms: 5")
+    assert load_profile("h200-sxm").sms == 5
+    changed(tmp_path / "hardware", "sms: 132", "sms: 99")
+    assert load_profile("h200-sxm").sms == 99
+
+
+def test_a_user_without_a_home_has_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert user_folder() == Path("/home/someone/.local/share/evolve/hardware")
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    assert user_folder() is None
