@@ -10,5 +10,6 @@
 `vectors`    alignment and independence of lanes
 `limits`     what is refused before a compiler sees it
 `original`   the user's kernel; `launcher` a host function over all variants
-`reference`  the float64 reference with error bounds, for the host; `reference_cuda` for a GPU
+`reference`  the float64 reference with error bounds, for the host; `reference_cuda` for a GPU;
+             `reference_whole` integers that come from floats
 """

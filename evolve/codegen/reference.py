@@ -6,8 +6,6 @@ kind, so it renders any kernel whose local buffers have constant extents.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
 from math import prod
 from typing import assert_never
 
@@ -17,7 +15,9 @@ from evolve.codegen.errors import CodegenError
 from evolve.codegen.names import Names, identifiers
 from evolve.codegen.place import Path
 from evolve.codegen.prelude import prelude
+from evolve.codegen.reference_model import FUNCTION, Reference, ReferenceArray, Role
 from evolve.codegen.reference_runtime import RUNTIME
+from evolve.codegen.reference_whole import MONOIDS, WholeText, unsure_buffers
 from evolve.ir.affine import Ranges, simplify
 from evolve.ir.expr import (
     Binary,
@@ -42,45 +42,6 @@ from evolve.ir.stmt import Alloc, Barrier, Block, Buffer, For, If, Reduce, Stmt,
 from evolve.ir.types import DType
 from evolve.ir.visit import children, leaves, local_buffers, rebuild
 
-FUNCTION = "evolve_reference"
-
-
-class Role(Enum):
-    """What an array parameter of the reference is."""
-
-    INPUT = "input"
-    """The buffer's contents before the kernel, in its own type; not written."""
-    VALUE = "value"
-    """double: the buffer's contents after the kernel."""
-    ERROR = "error"
-    """double: the error bound of each VALUE, see `reference_runtime`; 0 for copies and untouched elements."""
-    SCRATCH = "scratch"
-    """double: working storage as large as the buffer."""
-
-
-@dataclass(frozen=True)
-class ReferenceArray:
-    """One pointer parameter: its name, the buffer it belongs to, and what it is for."""
-
-    name: str
-    buffer: str
-    role: Role
-
-
-@dataclass(frozen=True)
-class Reference:
-    """Host C++ (or device code for one thread) of `void evolve_reference(arrays..., scalars...)`.
-
-    Integer scalars are `long long`, others have their own type. Sizes of all arrays of a buffer are
-    the buffer's.
-    """
-
-    text: str
-    function: str
-    arrays: tuple[ReferenceArray, ...]
-    scalars: tuple[str, ...]
-
-
 _EXTRA = ("abs", "cnt")
 """What a sum keeps besides its value and error: the sum of absolute terms, and their number."""
 
@@ -104,6 +65,8 @@ class ReferenceEmitter:
             for leaf, _ in leaves(kernel.body)
             if isinstance(leaf, Reduce) and leaf.monoid.name == "sum" and leaf.value.dtype.is_float
         }
+        stored = [leaf for leaf, _ in leaves(kernel.body)]
+        self.whole = WholeText(self, unsure_buffers(self.buffers, stored, self.written), self.written)
         for name in kernel.params:
             self.names.of(name)
 
@@ -232,6 +195,8 @@ class ReferenceEmitter:
             sizes.append(int(n.value))
         dims = f"[{prod(sizes)}]" if sizes else ""
         kind = "ev_num" if b.dtype.is_float else b.dtype.c_name
+        if b.name in self.whole.buffers:
+            kind = "ev_whole"
         out = [line(f"{kind} {self.names.of(b.name)}{dims};")]
         if b.name in self.summed:
             for extra in _EXTRA:
@@ -243,6 +208,8 @@ class ReferenceEmitter:
         at = self.subscript(b, s.indices, path)
         name = self.names.of(s.buffer)
         out = []
+        if s.buffer in self.whole.buffers:
+            return self._keep(b, at, self.whole.text(s.value, path))
         if not b.dtype.is_float:
             value = self.plain(s.value, path)
             return [line(f"{name}{at} = {'(double)' if s.buffer in self.globals else ''}({value});")]
@@ -261,10 +228,21 @@ class ReferenceEmitter:
             out.append(line(f"{self.names.of(f'{s.buffer}.cnt')}{at} = 0.0;"))
         return [scope("", out)] if s.buffer in self.globals else out
 
+    def _keep(self, b: Buffer, at: str, text: str) -> list[Node]:
+        """Stores an `ev_whole`: of a result its value and its error."""
+        name = self.names.of(b.name)
+        if b.name not in self.globals:
+            return [line(f"{name}{at} = {text};")]
+        out = [line(f"const ev_whole ev_value = {text};"), line(f"{name}{at} = (double)ev_value.v;")]
+        return [scope("", [*out, line(f"{self.names.of(f'{b.name}.err')}{at} = ev_reach(ev_value);")])]
+
     def reduce(self, s: Reduce, path: Path) -> list[Node]:
         b = self.buffers[s.buffer]
         at = self.subscript(b, s.indices, path)
         name = f"{self.names.of(s.buffer)}{at}"
+        if s.buffer in self.whole.buffers:
+            parts = f"{self.held(Load(s.buffer, s.indices, b.dtype), path)}, {self.whole.text(s.value, path)}"
+            return self._keep(b, at, self.whole.fit(f"{MONOIDS[s.monoid.name]}({parts})", b.dtype))
         if not b.dtype.is_float:
             value = f"({self.plain(s.value, path)})"
             sign = {"sum": "+", "prod": "*"}.get(s.monoid.name)
@@ -310,6 +288,8 @@ class ReferenceEmitter:
         b = self.buffers[x.buffer]
         at = self.subscript(b, x.indices, path)
         name = f"{self.names.of(x.buffer)}{at}"
+        if x.buffer in self.whole.buffers and x.buffer not in self.globals:
+            return f"({b.dtype.c_name}){name}.v"
         if not b.dtype.is_float:
             return f"({b.dtype.c_name}){name}"
         if x.buffer in self.globals:
@@ -320,6 +300,14 @@ class ReferenceEmitter:
             size, count = (self.names.of(f"{x.buffer}.{k}") for k in _EXTRA)
             return f"ev_total({name}, {size}{at}, {count}{at}, {_unit(b.dtype)})"
         return name
+
+    def held(self, x: Load, path: Path) -> str:
+        """A load from one of `whole.buffers` as an `ev_whole`."""
+        at = self.subscript(self.buffers[x.buffer], x.indices, path)
+        name = f"{self.names.of(x.buffer)}{at}"
+        if x.buffer not in self.globals:
+            return name
+        return f"ev_spread({name}, {self.names.of(f'{x.buffer}.err')}{at})"
 
     def plain(self, e: Expr, path: Path, *, compared: bool = False) -> str:
         """An integer or boolean expression as C text; `compared`: fit to stand beside `<`."""
@@ -360,10 +348,14 @@ class ReferenceEmitter:
                 exact = e.arg.dtype is DType.F32
                 inner = self.number(e.arg, path)
                 return inner if exact else f"ev_cast({inner}, {u})"
+            case Cast() if self.whole.unsure(e.arg):
+                return f"ev_from({self.whole.text(e.arg, path)}, {u})"
             case Cast():
                 return f"ev_int((double)({self.plain(e.arg, path)}), {u})"
             case Select():
                 a, b = self.number(e.then, path), self.number(e.orelse, path)
+                if self.whole.unsure(e.cond):
+                    return f"ev_choose({self.whole.text(e.cond, path)}, {a}, {b})"
                 return f"({self.plain(e.cond, path)} ? {a} : {b})"
             case Unary(op=UnaryOp.NEG):
                 return f"ev_neg({self.number(e.arg, path)})"

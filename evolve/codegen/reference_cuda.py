@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from evolve.codegen.ctree import Node, line, scope
 from evolve.codegen.errors import CodegenError
 from evolve.codegen.prelude import prelude
-from evolve.codegen.reference import ReferenceArray, ReferenceEmitter
+from evolve.codegen.reference import ReferenceEmitter
+from evolve.codegen.reference_model import ReferenceArray
 from evolve.codegen.reference_runtime import RUNTIME
 from evolve.ir.affine import simplify
 from evolve.ir.kernel import Kernel

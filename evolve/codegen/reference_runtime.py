@@ -7,6 +7,9 @@ for data of any sign, 2 sqrt(n) u sum|terms| for positive data" once the factor 
 beyond binary32 become infinite and values below its smallest subnormal zero, as in the kernel. A
 reduction to a product that leaves the range of its type has an infinite error: reordering it is
 allowed, and no order is right.
+
+`ev_whole` is an integer that depends on a rounding, see `reference_whole`: its value here, and the least and
+the greatest that it may be when a float is off by up to its tolerance. All of long long means: anything.
 """
 
 from __future__ import annotations
@@ -14,7 +17,11 @@ from __future__ import annotations
 TOLERANCE_FACTOR = 16.0
 """A result is accepted within TOLERANCE_FACTOR times the error array, element by element."""
 
-RUNTIME = """\
+RUNTIME = (
+    f"""\
+#define EV_FACTOR {TOLERANCE_FACTOR}
+"""
+    + """\
 struct ev_num { double v; double e; };
 
 __device__ inline double ev_abs(double x) { return x < 0.0 ? -x : x; }
@@ -124,8 +131,16 @@ __device__ inline ev_num ev_pow(ev_num a, ev_num b, double u) {
     return ev_result(v, e, u);
 }
 __device__ inline ev_num ev_fabs(ev_num a, double u) { a.v = ev_abs(a.v); return a; }
-__device__ inline ev_num ev_floor(ev_num a, double u) { return ev_exact(floor(a.v)); }
-__device__ inline ev_num ev_ceil(ev_num a, double u) { return ev_exact(ceil(a.v)); }
+// A step function is exact unless the error of its argument reaches over a step.
+#define EV_STEPS(NAME, STEP) \\
+    __device__ inline ev_num NAME(ev_num a, double u) { \\
+        const double v = STEP(a.v), b = EV_FACTOR * a.e; \\
+        if (!(b > 0.0)) return ev_exact(v); \\
+        const double e = ev_larger(STEP(a.v + b) - v, v - STEP(a.v - b)) / EV_FACTOR; \\
+        return ev_pair(v, e - e == 0.0 ? e : EV_ANY); \\
+    }
+EV_STEPS(ev_floor, floor)
+EV_STEPS(ev_ceil, ceil)
 __device__ inline ev_num ev_fma(ev_num a, ev_num b, ev_num c, double u) {
     return ev_result(a.v * b.v + c.v, ev_abs(a.v) * b.e + ev_abs(b.v) * a.e + c.e, u);
 }
@@ -150,4 +165,154 @@ __device__ inline ev_num ev_fast_pow(ev_num a, ev_num b, double u) {
     if (r.v - r.v == 0.0 && l - l == 0.0) r.e += u * ev_abs(r.v) * 0.3 * l;
     return r;
 }
+
+struct ev_whole { long long lo; long long v; long long hi; };
+
+#define EV_MOST 0x7fffffffffffffffLL
+#define EV_LEAST (-EV_MOST - 1)
+
+__device__ inline ev_whole ev_range(long long lo, long long v, long long hi) {
+    ev_whole r; r.lo = lo; r.v = v; r.hi = hi; return r;
+}
+__device__ inline ev_whole ev_known(long long v) { return ev_range(v, v, v); }
+__device__ inline ev_whole ev_free(long long v) { return ev_range(EV_LEAST, v, EV_MOST); }
+__device__ inline bool ev_is_free(ev_whole a) { return a.lo == EV_LEAST && a.hi == EV_MOST; }
+__device__ inline unsigned long long ev_gap(long long lo, long long hi) {
+    return (unsigned long long)hi - (unsigned long long)lo;
+}
+__device__ inline long long ev_lower(long long a, long long b) { return a < b ? a : b; }
+__device__ inline long long ev_upper(long long a, long long b) { return a > b ? a : b; }
+
+// Its error as one of the kernel's results, and back.
+__device__ inline double ev_reach(ev_whole a) {
+    if (ev_is_free(a)) return EV_ANY;
+    return ev_larger((double)ev_gap(a.v, a.hi), (double)ev_gap(a.lo, a.v)) / EV_FACTOR;
+}
+__device__ inline ev_whole ev_spread(double v, double e) {
+    if (!(e * EV_FACTOR < 4.5e18)) return ev_free((long long)v);
+    const long long r = (long long)(e * EV_FACTOR);
+    return ev_range((long long)v - r, (long long)v, (long long)v + r);
+}
+// An integer converted to float.
+__device__ inline ev_num ev_from(ev_whole a, double u) {
+    const ev_num r = ev_int((double)a.v, u);
+    return ev_pair(r.v, r.e + ev_reach(a));
+}
+
+// A range in the type T: as it is, moved as a whole by wrap-around, or anything.
+#define EV_FIT(NAME, T) \\
+    __device__ inline ev_whole NAME(ev_whole a) { \\
+        const long long lo = (long long)(T)a.lo, v = (long long)(T)a.v, hi = (long long)(T)a.hi; \\
+        const bool beyond = sizeof(T) == 8 && (T)-1 > (T)0 && a.lo < 0; \\
+        if (ev_is_free(a) || beyond || hi < lo || ev_gap(lo, hi) != ev_gap(a.lo, a.hi)) return ev_free(v); \\
+        return ev_range(lo, v, hi); \\
+    }
+EV_FIT(ev_fit_i32, int)
+EV_FIT(ev_fit_u32, unsigned int)
+EV_FIT(ev_fit_i64, long long)
+EV_FIT(ev_fit_u64, unsigned long long)
+
+// A float converted to an integer type with these ends. Beyond them C++ gives it no meaning.
+#define EV_ROUND(NAME, FIRST, LAST) \\
+    __device__ inline ev_whole NAME(ev_num a) { \\
+        const double b = EV_FACTOR * a.e; \\
+        if (!(a.v - b > FIRST - 1.0 && a.v + b < LAST + 1.0)) return ev_free(0); \\
+        return ev_range((long long)(a.v - b), (long long)a.v, (long long)(a.v + b)); \\
+    }
+EV_ROUND(ev_round_i32, -2147483648.0, 2147483647.0)
+EV_ROUND(ev_round_u32, 0.0, 4294967295.0)
+EV_ROUND(ev_round_i64, -9223372036854775808.0, 9223372036854775807.0)
+EV_ROUND(ev_round_u64, 0.0, 9223372036854775807.0)
+
+__device__ inline long long ev_plus(long long a, long long b) {
+    if (b > 0 && a > EV_MOST - b) return EV_MOST;
+    if (b < 0 && a < EV_LEAST - b) return EV_LEAST;
+    return a + b;
+}
+__device__ inline ev_whole ev_sum(ev_whole a, ev_whole b) {
+    return ev_range(ev_plus(a.lo, b.lo), ev_plus(a.v, b.v), ev_plus(a.hi, b.hi));
+}
+__device__ inline ev_whole ev_difference(ev_whole a, ev_whole b) {
+    if (b.lo == EV_LEAST || b.hi == EV_LEAST || b.v == EV_LEAST) return ev_free(0);
+    return ev_sum(a, ev_range(-b.hi, -b.v, -b.lo));
+}
+__device__ inline ev_whole ev_product(ev_whole a, ev_whole b) {
+    const double m = ev_larger(ev_abs((double)a.lo), ev_abs((double)a.hi));
+    if (!(m * ev_larger(ev_abs((double)b.lo), ev_abs((double)b.hi)) < 9.2e18)) return ev_free(0);
+    const long long p = a.lo * b.lo, q = a.lo * b.hi, r = a.hi * b.lo, s = a.hi * b.hi;
+    const long long lo = ev_lower(ev_lower(p, q), ev_lower(r, s));
+    return ev_range(lo, a.v * b.v, ev_upper(ev_upper(p, q), ev_upper(r, s)));
+}
+__device__ inline ev_whole ev_least(ev_whole a, ev_whole b) {
+    return ev_range(ev_lower(a.lo, b.lo), ev_lower(a.v, b.v), ev_lower(a.hi, b.hi));
+}
+__device__ inline ev_whole ev_most(ev_whole a, ev_whole b) {
+    return ev_range(ev_upper(a.lo, b.lo), ev_upper(a.v, b.v), ev_upper(a.hi, b.hi));
+}
+// Operators that are not monotone: all values of small ranges are tried.
+#define EV_EACH(NAME, RESULT) \\
+    __device__ inline long long NAME##_of(long long x, long long y) { return RESULT; } \\
+    __device__ inline ev_whole NAME(ev_whole a, ev_whole b) { \\
+        ev_whole r = ev_known(NAME##_of(a.v, b.v)); \\
+        if (ev_gap(a.lo, a.hi) > 63 || ev_gap(b.lo, b.hi) > 63) return ev_free(r.v); \\
+        for (long long x = a.lo; x <= a.hi; ++x) \\
+            for (long long y = b.lo; y <= b.hi; ++y) { \\
+                r.lo = ev_lower(r.lo, NAME##_of(x, y)); \\
+                r.hi = ev_upper(r.hi, NAME##_of(x, y)); \\
+            } \\
+        return r; \\
+    }
+EV_EACH(ev_quotient, y == 0 ? 0 : y == -1 ? ev_plus(~x, 1) : x / y)
+EV_EACH(ev_remainder, y == 0 || y == -1 ? 0 : x % y)
+EV_EACH(ev_bit_and, x & y)
+EV_EACH(ev_bit_or, x | y)
+EV_EACH(ev_bit_xor, x ^ y)
+EV_EACH(ev_left, (long long)((unsigned long long)x << (y & 63)))
+EV_EACH(ev_right, x >> (y & 63))
+
+// Truth: 0, 1, or between them where a rounding decides.
+__device__ inline ev_whole ev_truth(bool always, bool never, bool v) {
+    return ev_range(always ? 1 : 0, v ? 1 : 0, never ? 0 : 1);
+}
+__device__ inline ev_whole ev_not(ev_whole a) { return ev_range(1 - a.hi, 1 - a.v, 1 - a.lo); }
+__device__ inline ev_whole ev_and(ev_whole a, ev_whole b) {
+    return ev_range(a.lo & b.lo, a.v & b.v, a.hi & b.hi);
+}
+__device__ inline ev_whole ev_or(ev_whole a, ev_whole b) {
+    return ev_range(a.lo | b.lo, a.v | b.v, a.hi | b.hi);
+}
+__device__ inline ev_whole ev_less(ev_whole a, ev_whole b) {
+    return ev_truth(a.hi < b.lo, a.lo >= b.hi, a.v < b.v);
+}
+__device__ inline ev_whole ev_at_most(ev_whole a, ev_whole b) {
+    return ev_truth(a.hi <= b.lo, a.lo > b.hi, a.v <= b.v);
+}
+__device__ inline ev_whole ev_equal(ev_whole a, ev_whole b) {
+    const bool one = a.lo == a.hi && b.lo == b.hi;
+    return ev_truth(one && a.v == b.v, a.hi < b.lo || a.lo > b.hi, a.v == b.v);
+}
+// Floats. NaN compares as it does; a bound that is NaN itself decides nothing.
+#define EV_FLOATS(NAME, ALWAYS, NEVER, RESULT) \\
+    __device__ inline ev_whole NAME(ev_num x, ev_num y) { \\
+        const double a = x.v, b = y.v, p = EV_FACTOR * x.e, q = EV_FACTOR * y.e; \\
+        if (p + q == 0.0 || ((a != a || b != b) && p + q != EV_ANY)) return ev_known((RESULT) ? 1 : 0); \\
+        return ev_truth(ALWAYS, NEVER, RESULT); \\
+    }
+EV_FLOATS(ev_float_less, a + p < b - q, a - p >= b + q, a < b)
+EV_FLOATS(ev_float_at_most, a + p <= b - q, a - p > b + q, a <= b)
+EV_FLOATS(ev_float_equal, false, a + p < b - q || a - p > b + q, a == b)
+
+__device__ inline ev_whole ev_either(ev_whole c, ev_whole a, ev_whole b) {
+    const ev_whole r = c.v ? a : b;
+    if (c.lo == c.hi) return r;
+    return ev_range(ev_lower(a.lo, b.lo), r.v, ev_upper(a.hi, b.hi));
+}
+__device__ inline ev_num ev_choose(ev_whole c, ev_num a, ev_num b) {
+    const ev_num r = c.v ? a : b, o = c.v ? b : a;
+    if (c.lo == c.hi) return r;
+    double d = r.v == o.v ? o.e : ev_abs(r.v - o.v) / EV_FACTOR + o.e;
+    if (!(d - d == 0.0)) d = EV_ANY;
+    return ev_pair(r.v, ev_larger(r.e, d));
+}
 """
+)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evolve.codegen.reference import Reference, Role, render_reference
+from evolve.codegen.reference import render_reference
+from evolve.codegen.reference_model import Reference, Role
 from evolve.codegen.reference_runtime import TOLERANCE_FACTOR
 from evolve.devices.sim.plain import run_plain
 from evolve.scoring.task import Task, size_key

@@ -13,8 +13,9 @@ import pytest
 
 from evolve.codegen.errors import CodegenError
 from evolve.codegen.launch import BufferArg, ConcreteLaunch, ScalarArg
-from evolve.codegen.reference import Role, render_reference
+from evolve.codegen.reference import render_reference
 from evolve.codegen.reference_cuda import render_reference_cuda
+from evolve.codegen.reference_model import Role
 from evolve.codegen.reference_runtime import TOLERANCE_FACTOR
 from evolve.devices.sim.build import compile_host
 from evolve.devices.sim.execute import execute
