@@ -8,7 +8,9 @@
 `variables`   a thread's variables; `expressions`, `loops`, `updates` on top of them
 `execute`     symbolic execution of one thread into loops over flat addresses
 `scalars`     sizes apart from data among the integer parameters
+`lanes`       loops that the threads of a block share become plain loops
 `tidy`        index arithmetic simplified, conditions decided
+`geometry`    the launch: read off, or made to cover the domain
 `domain`      thread indices and guards become parallel loops
 `settle`      integer arithmetic does not wrap around, or only outside stated facts
 `addresses`   flat addresses become multi-dimensional subscripts, with proof

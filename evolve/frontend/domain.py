@@ -12,14 +12,15 @@ from dataclasses import dataclass, field
 from evolve.frontend.polynomial import ONE, Poly, constant, expression, polynomial, variable
 from evolve.frontend.prove import Known, facts_of, negate, nonnegative, simplify, variable_atom
 from evolve.frontend.refuse import RefusalError
-from evolve.frontend.tidy import substitute, tidy
+from evolve.frontend.tidy import substitute, tidy, used
 from evolve.ir.expr import Binary, BinaryOp, Expr, Var, compare
 from evolve.ir.scope import conjuncts
 from evolve.ir.stmt import Block, For, If, Reduce, Stmt, Store
 from evolve.ir.types import DType
-from evolve.ir.visit import loads, map_stmt_exprs, subexpressions, variables, walk
+from evolve.ir.visit import loads, map_stmt_exprs, subexpressions, walk
 
-_AXIS_NAMES = ("$global.z", "$global.y", "$global.x")
+_AXIS_NAMES = tuple(f"${what}.{a}" for what in ("blockIdx", "global", "threadIdx") for a in "zyx")
+"""Indices that can be loops, outermost first: of blocks, of threads in the grid, of threads in a block."""
 
 
 @dataclass(frozen=True)
@@ -35,14 +36,14 @@ class Axis:
 class Domain:
     """Parallel loops, outermost first; what the thread variables are in terms of them; what is left to do.
 
-    reach    how many threads each axis needs, as a polynomial over the scalars (by axis: x, y, z)
+    reach    how many values each index takes (`$global.x`, …), as a polynomial over the scalars
     """
 
     loops: list[Axis]
     substitution: dict[str, Poly]
     body: list[Stmt]
     known: Known
-    reach: dict[int, Poly] = field(default_factory=dict)
+    reach: dict[str, Poly] = field(default_factory=dict)
 
 
 def domain_of(
@@ -50,12 +51,12 @@ def domain_of(
     lowest: tuple[tuple[str, int], ...],
     registers: frozenset[str],
     line: int,
-    launched: Mapping[int, Poly],
+    launched: Mapping[str, Poly],
 ) -> Domain:
     """Find the domain.
 
-    `launched` is the number of threads on each axis (0 is x) where the file's own launch tells it: it
-    bounds an index without a guard. Raises RefusalError when nothing bounds a thread index that is used.
+    `launched` says how many values an index takes where the launch tells it: it bounds an index without a
+    guard. Raises UnboundedError when nothing bounds an index that is used, RefusalError for other reasons.
     """
     conds, inner = _peel(body, registers)
     if not any(
@@ -65,13 +66,15 @@ def domain_of(
         raise RefusalError(line, "kernel", "it writes no memory")
     facts = [_Condition(c, facts_of(c)) for c in conds]
     facts += [_Condition(c, facts_of(c), implied=True) for c in _implied(inner, registers)]
-    used = _used_axes([*inner, *(If(c, Block(())) for c in conds)])
-    for name in sorted(used - set(_AXIS_NAMES)):
-        raise RefusalError(line, name[1:], "it is used other than in blockIdx * blockDim + threadIdx")
+    names = used([*inner, *(If(c, Block(())) for c in conds)])
+    for name in sorted(n for n in names if n.startswith("$")):
+        whole = f"$global.{name[-1]}"
+        if name not in _AXIS_NAMES or (name != whole and whole in names):
+            raise RefusalError(line, name[1:], "it is used other than in blockIdx * blockDim + threadIdx")
     known = Known(lowest=lowest)
     domain = Domain([], {}, inner, known)
     for name in _AXIS_NAMES:
-        if name in used:
+        if name in names:
             _bound_axis(domain, name, facts, line, launched)
     _tighten(domain, facts)
     known = Known(lowest=lowest)
@@ -84,6 +87,16 @@ def domain_of(
         left = [If(cond, Block(tuple(left)))]
     domain.body = list(tidy(Block(tuple(left)), known).stmts)
     return domain
+
+
+class UnboundedError(RefusalError):
+    """Nothing says how many values the index `name` takes."""
+
+    def __init__(self, line: int, name: str) -> None:
+        what = f"the thread index in {name[-1]}" if name.startswith("$global") else name[1:]
+        how = "compare it with a size, or have a <<<>>> in the file whose sizes are the kernel's parameters"
+        super().__init__(line, "kernel", f"no guard bounds {what}: {how}")
+        self.name = name
 
 
 @dataclass
@@ -158,17 +171,10 @@ def _all_exprs(stmts: Iterable[Stmt]) -> list[Expr]:
     return out
 
 
-def _used_axes(stmts: list[Stmt]) -> set[str]:
-    names: set[str] = set()
-    for e in _all_exprs(stmts):
-        names |= {n for n in variables(e) if n.startswith("$")}
-    return names
-
-
 def _bound_axis(
-    domain: Domain, name: str, conds: list[_Condition], line: int, launched: Mapping[int, Poly]
+    domain: Domain, name: str, conds: list[_Condition], line: int, launched: Mapping[str, Poly]
 ) -> None:
-    axis = 2 - _AXIS_NAMES.index(name)
+    axis = "xyz".index(name[-1])
     splits = _boundaries(name, [*domain.body, *(If(c.expr, Block(())) for c in conds)], line)
     top = splits[-1] if splits else None
     best: tuple[_Condition, Poly] | None = None
@@ -183,11 +189,11 @@ def _bound_axis(
     if best is not None:
         best[0].spent = True
         extent = best[1]
-    elif axis in launched:
-        extent = launched[axis]
+    elif name in launched:
+        extent = launched[name]
     else:
-        raise RefusalError(line, "kernel", f"no guard bounds the thread index in {'xyz'[axis]}")
-    domain.reach[axis] = extent
+        raise UnboundedError(line, name)
+    domain.reach[name] = extent
     if not splits:
         domain.loops.append(Axis(name, extent, axis))
         domain.substitution[name] = variable(name)

@@ -234,6 +234,8 @@ class _Executor(Variables):
         if head.key in self._env:
             self._env[head.key] = Slot(head.name, head.type, Unknown(f"{head.name} ended a loop"), 0)
         self._out.append(For(name, loop.extent, loop.kind, Block(tuple(out)), span=loop.span))
+        if head.lane_axis is not None:
+            self._thread.lanes[name] = head.lane_axis
 
     def _forget(self, s: ctree.Loop, known: set[int]) -> None:
         """What loops inside this one do to a variable from outside (counting with it, moving it by a
@@ -246,9 +248,13 @@ class _Executor(Variables):
                 self._env[key] = Slot(slot.name, slot.type, changed, slot.depth)
 
     def _grid_stride(self, s: ctree.Loop, head: Head) -> None:
-        """for (i = global index; i < n; i += gridDim*blockDim): each i < n once, by some thread."""
+        """for (i = global index; i < n; i += gridDim*blockDim): each i < n once, by some thread.
+
+        Or by some block: for (i = blockIdx; i < n; i += gridDim).
+        """
         if self._loops or self._out:
             raise RefusalError(s.line, "grid-stride loop", "it must be the whole kernel")
+        self._thread.strided |= head.start.names()
         before = dict(self._env)
         with self._inside(If(head.guard, Block(()), span=self._span(s.line))) as out:
             self._env[head.key] = Slot(head.name, head.type, head.at(Poly(())), 0)

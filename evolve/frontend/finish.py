@@ -60,7 +60,7 @@ def _source_name(loop: str, domain: Domain, thread: Thread) -> str | None:
     shifted: str | None = None
     loops = {x.name for x in domain.loops}
     for name, poly in thread.names:
-        if not any(n.startswith("$global") for n in poly.names()):
+        if not any(n.startswith("$") for n in poly.names()):
             continue
         value = simplify(poly.substitute(domain.substitution), domain.known)
         difference = value - variable(loop)

@@ -8,12 +8,14 @@ from pathlib import Path
 
 from evolve.frontend.addresses import Shape, accesses, rewrite, shape_of
 from evolve.frontend.clang import Parsed, parse
-from evolve.frontend.domain import Domain, domain_of
+from evolve.frontend.domain import Domain, UnboundedError, domain_of
 from evolve.frontend.execute import execute
 from evolve.frontend.finish import assemble, named, nest, numbered
-from evolve.frontend.locate import Found, choose, comment_block, kernels, launches
-from evolve.frontend.original import Dims, device_text, kept_definitions, launch_dims, read_only
-from evolve.frontend.polynomial import Poly, canonical, expression, polynomial
+from evolve.frontend.geometry import Geometry, LaunchInfo, find_launch
+from evolve.frontend.lanes import gather
+from evolve.frontend.locate import Found, choose, comment_block, kernels
+from evolve.frontend.original import Dims, device_text, kept_definitions, read_only
+from evolve.frontend.polynomial import expression
 from evolve.frontend.read import Reader
 from evolve.frontend.refuse import CannotLiftError, RefusalError
 from evolve.frontend.scalars import separate
@@ -21,15 +23,13 @@ from evolve.frontend.settle import settle
 from evolve.frontend.tidy import tidy
 from evolve.frontend.variables import Thread
 from evolve.ir.errors import EvolveError
-from evolve.ir.expr import Const, Expr, ceildiv, index
+from evolve.ir.expr import Expr
 from evolve.ir.kernel import Kernel, Original
+from evolve.ir.printer import print_expr
 from evolve.ir.stmt import Block, Buffer
 from evolve.ir.types import Space
 from evolve.ir.verify import verify
-from evolve.ir.visit import local_buffers, variables
-from evolve.target.limits import THREADS_MOST
-
-_DEFAULT_BLOCK = {1: (256, 1, 1), 2: (16, 16, 1), 3: (8, 8, 4)}
+from evolve.ir.visit import local_buffers
 
 
 @dataclass(frozen=True)
@@ -42,15 +42,6 @@ class KernelInfo:
 
 
 @dataclass(frozen=True)
-class LaunchInfo:
-    """A `<<<>>>` that was read off: its line, grid and block over the scalars."""
-
-    line: int
-    grid: Dims
-    block: Dims
-
-
-@dataclass(frozen=True)
 class Lifted:
     """A kernel as the compiler sees it, and what lifting relied on.
 
@@ -58,7 +49,8 @@ class Lifted:
     original       the source's device code and its launch
     launch         the `<<<>>>` in the file that the launch was read from, if any
     comment_block  the TOML of a `/* evolve … */` comment, if any
-    no_wrap        BOOL facts over the scalars: no C integer operation leaves its type's range
+    no_wrap        BOOL facts over the scalars: no C integer operation leaves its type's range, and the
+                   original's launch is possible and covers the domain
     notes          sentences for the user: what was assumed
     """
 
@@ -100,16 +92,13 @@ def _lift(parsed: Parsed, found: Found) -> Lifted:
         )
     _refuse_errors(parsed, found)
     thread = execute(Reader(file).function(found.cursor), file)
-    launch = _launch(parsed, found)
-    launch_names = frozenset(n for e in launch.grid for n in variables(e)) if launch else frozenset()
-    sizes = separate(thread, launch_names)
-    body = Block(tuple(thread.body))
-    registers = frozenset(local_buffers(body))
-    lowest = tuple((s.name, 1) for s in thread.scalars if s.name in sizes)
-    domain = domain_of(thread.body, lowest, registers, found.line, _launched(launch))
+    geometry = Geometry(find_launch(parsed, found), gather(thread, found.line))
+    geometry.settle(thread)
+    domain = _domain(thread, geometry, found.line)
     no_wrap = settle(thread.obligations, domain.known, domain.substitution, thread.scalars)
     kernel = _kernel(found, thread, domain)
-    grid, block = _dims(thread, domain, launch, found)
+    grid, block = geometry.dims(thread, domain, found.line)
+    needs = geometry.needs(thread, domain, block)
     text = device_text(parsed, found)
     alone = parse(parsed.path, text)
     if alone.problems:
@@ -117,8 +106,24 @@ def _lift(parsed: Parsed, found: Found) -> Lifted:
             found.line, "kernel", f"its device code does not compile on its own: {alone.problems[0].message}"
         )
     original = Original(text, found.name, grid, block, read_only=read_only(found))
-    notes = (*_notes(launch, block, no_wrap), *sorted(thread.notes))
-    return Lifted(kernel, original, launch, comment_block(parsed.text), no_wrap, notes)
+    notes = (*_notes(geometry, block, no_wrap, needs), *sorted(thread.notes))
+    no_wrap = (*no_wrap, *(x for x in needs if x not in no_wrap))
+    return Lifted(kernel, original, geometry.launch, comment_block(parsed.text), no_wrap, notes)
+
+
+def _domain(thread: Thread, geometry: Geometry, line: int) -> Domain:
+    """The domain; sizes and data are told apart on the way. Raises RefusalError."""
+    while True:
+        sizes = separate(thread, geometry.names())
+        registers = frozenset(local_buffers(Block(tuple(thread.body))))
+        lowest = tuple((s.name, 1) for s in thread.scalars if s.name in sizes)
+        try:
+            return domain_of(thread.body, lowest, registers, line, geometry.reach())
+        except UnboundedError as error:
+            spare = geometry.spare(thread, error.name)
+            if spare is None:
+                raise
+            geometry.assumed[error.name] = spare
 
 
 _UNKNOWN = re.compile("unknown type name|use of undeclared|no template named|no member named")
@@ -157,59 +162,11 @@ def _kernel(found: Found, thread: Thread, domain: Domain) -> Kernel:
     return kernel
 
 
-def _launch(parsed: Parsed, found: Found) -> LaunchInfo | None:
-    for site in launches(parsed, found):
-        if site.shared is not None:
-            continue
-        dims = launch_dims(found, site)
-        if dims is not None and all(isinstance(x, Const) for x in dims[1]):
-            grid = tuple(canonical(x) for x in dims[0])
-            return LaunchInfo(site.line, (grid[0], grid[1], grid[2]), dims[1])
-    return None
-
-
-def _launched(launch: LaunchInfo | None) -> dict[int, Poly]:
-    """Threads on each axis as the launch in the file makes them."""
-    if launch is None:
-        return {}
-    return {a: polynomial(launch.grid[a]) * polynomial(launch.block[a]) for a in range(3)}
-
-
-def _dims(thread: Thread, domain: Domain, launch: LaunchInfo | None, found: Found) -> tuple[Dims, Dims]:
-    fixed = thread.threads.block
-    if launch is not None:
-        for axis, size in fixed.items():
-            have = launch.block[axis]
-            if have != index(size):
-                raise RefusalError(
-                    found.line,
-                    "thread index",
-                    f"it takes blocks of {size}, the launch at line {launch.line} differs",
-                )
-        return launch.grid, launch.block
-    sizes = list(_DEFAULT_BLOCK[max(1, max(domain.reach, default=0) + 1)])
-    for axis, size in fixed.items():
-        sizes[axis] = size
-    if sizes[0] * sizes[1] * sizes[2] > THREADS_MOST:
-        sizes = [fixed.get(a, 1) for a in range(3)]
-    grid = [
-        canonical(ceildiv(expression(domain.reach[a]), sizes[a])) if a in domain.reach else index(1)
-        for a in range(3)
-    ]
-    block = [index(x) for x in sizes]
-    return (grid[0], grid[1], grid[2]), (block[0], block[1], block[2])
-
-
-def _notes(launch: LaunchInfo | None, block: Dims, no_wrap: tuple[Expr, ...]) -> tuple[str, ...]:
-    from evolve.ir.printer import print_expr
-
+def _notes(
+    geometry: Geometry, block: Dims, no_wrap: tuple[Expr, ...], needs: tuple[Expr, ...]
+) -> tuple[str, ...]:
     out = ["arrays do not overlap", "integer parameters used as sizes are at least 1"]
-    threads = " x ".join(print_expr(x) for x in block if x != index(1)) or "1"
-    if launch is None:
-        out.append(
-            f"the kernel is launched with blocks of {threads} threads and a grid that covers its domain"
-        )
-    else:
-        out.append(f"the launch at line {launch.line} is the one to use: blocks of {threads} threads")
+    out += geometry.notes(block)
+    out += [f"the launch is large enough, and possible: {print_expr(f)}" for f in needs]
     out += [f"integer arithmetic does not wrap around: {print_expr(f)}" for f in no_wrap]
     return tuple(out)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from evolve.frontend import ctree
 from evolve.frontend.polynomial import ONE, Poly, constant, expression, polynomial
+from evolve.frontend.prove import variable_atom
 from evolve.frontend.refuse import RefusalError
 from evolve.frontend.values import AXES, Duty, Int, Value, convert, grid_index, thread
 from evolve.frontend.variables import Variables
@@ -19,7 +20,8 @@ _MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "!=": "!="}
 class Head:
     """A counted loop: its variable is `start + step * n` for n in 0 .. extent-1.
 
-    stride_axis  the grid axis whose threads share the iterations, for a grid-stride loop
+    stride_axis  the grid axis whose threads or blocks share the iterations, for a grid-stride loop
+    lane_axis    the axis of the block whose threads share the iterations, for a block-stride loop
     """
 
     key: int
@@ -31,6 +33,7 @@ class Head:
     guard: Expr
     duties: frozenset[Duty]
     stride_axis: int | None = None
+    lane_axis: int | None = None
 
     def at(self, count: Poly) -> Value:
         """The variable's value in iteration `count`."""
@@ -52,12 +55,17 @@ def counted(run: Variables, s: ctree.Loop) -> Head:
     conditions = _conditions(run, s.cond, name, s.line)
     first = _unconverted(s, name, type_)
     duties = start.duties | step.duties | {d for _, bound in conditions for d in bound.duties}
-    axis = _stride_axis(run, step.poly)
+    axis = _stride_axis(run, start.poly, step.poly)
     if axis is not None:
         if len(conditions) != 1:
             raise RefusalError(s.line, "grid-stride loop", "it has several bounds")
         op, bound = conditions[0]
         return _stride_head(s, name, start, op, bound, axis)
+    lane = _lane(run, start.poly, step.poly)
+    if lane is not None:
+        if any(op not in ("<", "<=") for op, _ in conditions):
+            raise RefusalError(s.line, "loop over threads", "it must go up, to a bound with < or <=")
+        start, step = Int(lane.start, start.type), Int(constant(lane.step), step.type)
     k = step.poly.constant or 0
     if not k:
         raise RefusalError(s.line, "for loop", "its step is not a constant")
@@ -83,7 +91,10 @@ def counted(run: Variables, s: ctree.Loop) -> Head:
         extent = count if extent is None else _least(extent, count)
     assert extent is not None
     guard = compare(BinaryOp.LT, index(0), expression(extent))
-    return Head(name.key, name.name, type_, start.poly, constant(k), extent, guard, frozenset(duties))
+    return Head(
+        name.key, name.name, type_, start.poly, constant(k), extent, guard, frozenset(duties),
+        lane_axis=None if lane is None else lane.axis,
+    )  # fmt: skip
 
 
 def _least(a: Poly, b: Poly) -> Poly:
@@ -179,8 +190,36 @@ def _step(run: Variables, s: ctree.Loop, name: ctree.Name) -> Int:
     raise RefusalError(s.line, "for loop", f"its step must add a constant to {name.name}")
 
 
-def _stride_axis(run: Variables, step: Poly) -> int | None:
+@dataclass(frozen=True)
+class _Lane:
+    """A loop from `start + step * threadIdx` by `step * blockDim`: the block goes by `step` from `start`."""
+
+    axis: int
+    start: Poly
+    step: int
+
+
+def _lane(run: Variables, start: Poly, step: Poly) -> _Lane | None:
+    """A block-stride loop. A literal step fixes the block size, as a literal in place of blockDim does."""
     for axis in range(3):
+        parts = start.coefficient(variable_atom(f"$threadIdx.{AXES[axis]}"))
+        k = parts[0].constant if parts is not None else None
+        if parts is None or not k or k < 0 or any(n.startswith("$threadIdx") for n in parts[1].names()):
+            continue
+        whole = step.constant
+        if step == thread("blockDim", axis) * constant(k):
+            return _Lane(axis, parts[1], k)
+        if whole and whole > 0 and whole % k == 0:
+            size = whole // k
+            if size > 1 and run.threads.block.setdefault(axis, size) == size:
+                return _Lane(axis, parts[1], k)
+    return None
+
+
+def _stride_axis(run: Variables, start: Poly, step: Poly) -> int | None:
+    for axis in range(3):
+        if start == thread("blockIdx", axis) and step == thread("gridDim", axis):
+            return axis
         grid, block = thread("gridDim", axis), thread("blockDim", axis)
         if step == grid * block:
             return axis
@@ -191,7 +230,7 @@ def _stride_axis(run: Variables, step: Poly) -> int | None:
 
 
 def _stride_head(s: ctree.Loop, name: ctree.Name, start: Int, op: str, bound: Int, axis: int) -> Head:
-    if start.poly != grid_index(axis) or op not in ("<", "<="):
+    if start.poly not in (grid_index(axis), thread("blockIdx", axis)) or op not in ("<", "<="):
         where = f"it must start at the grid-wide index in {AXES[axis]} and go up"
         raise RefusalError(s.line, "grid-stride loop", where)
     last = bound.poly if op == "<" else bound.poly + ONE
@@ -269,6 +308,8 @@ def assignments(stmts: tuple[ctree.CStmt, ...], depth: int) -> list[tuple[ctree.
 
 def induction(run: Variables, s: ctree.Loop, head: Head) -> list[tuple[int, Value, Poly]]:
     """Integer and pointer variables that each iteration moves by the same amount: (key, start, step)."""
+    if head.lane_axis is not None:
+        return []
     if any(ctree.jumps(x) for x in s.body):
         return []
     changes = assignments(s.body, 0)

@@ -30,6 +30,8 @@ def settle(
     for o in obligations:
         here = _place(o.path, places, by)
         d = o.duty
+        if _geometry(d.poly, by):
+            continue
         p = simplify(d.poly.substitute(by), here)
         same = (p, d.low, d.high, d.must, here)
         if same not in done:
@@ -38,6 +40,14 @@ def settle(
     kept = _strongest(list(limits.items()), Known(lowest=known.lowest))
     facts = [compare(BinaryOp.LE, expression(p), high) for p, high in kept]
     return tuple(sorted(facts, key=print_expr))
+
+
+def _geometry(p: Poly, by: dict[str, Poly]) -> bool:
+    """A step on the way to a grid-wide index: launches stay below 2^31 threads an axis, so it fits.
+
+    Thread variables that are loops themselves are no such steps.
+    """
+    return any(n.startswith("$") and n not in by for n in p.names())
 
 
 def _place(path: tuple[Step, ...], places: dict[tuple[Step, ...], Known], by: dict[str, Poly]) -> Known:
@@ -106,4 +116,4 @@ def _numeric(p: Poly, highest: dict[str, int]) -> int | None:
 
 
 def _show(p: Poly) -> str:
-    return print_expr(expression(p)).replace("$global.", "thread index ")
+    return print_expr(expression(p)).replace("$global.", "thread index ").replace("$", "")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from evolve.frontend.polynomial import ONE, Poly, expression, polynomial
 from evolve.frontend.prove import Known, facts_of, negate, nonnegative, simplify
 from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Select
 from evolve.ir.stmt import Alloc, Block, For, If, Stmt
 from evolve.ir.types import DType
-from evolve.ir.visit import children, map_stmt_exprs, rebuild
+from evolve.ir.visit import children, map_stmt_exprs, rebuild, variables
 
 
 def substitute(e: Expr, by: dict[str, Poly]) -> Expr:
@@ -16,6 +18,19 @@ def substitute(e: Expr, by: dict[str, Poly]) -> Expr:
         return expression(polynomial(e).substitute(by))
     parts = children(e)
     return rebuild(e, tuple(substitute(x, by) for x in parts)) if parts else e
+
+
+def used(stmts: Iterable[Stmt]) -> frozenset[str]:
+    """The variables that statements mention."""
+    names: set[str] = set()
+
+    def note(e: Expr) -> Expr:
+        names.update(variables(e))
+        return e
+
+    for s in stmts:
+        map_stmt_exprs(s, note)
+    return frozenset(names)
 
 
 def tidy(block: Block, known: Known) -> Block:

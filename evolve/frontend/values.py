@@ -166,7 +166,7 @@ def _convert_int(v: Int, to: DType, line: int) -> Value:
         return Data(Cast(expression(v.poly), to), v.duties)
     low, high = to.limits
     have_low, have_high = v.type.limits
-    if (low <= have_low and have_high <= high) or _geometry(v.poly):
+    if low <= have_low and have_high <= high:
         return Int(v.poly, to, v.duties)
     duty = Duty(v.poly, low if low > have_low else None, high if high < have_high else None, True, line,
                 f"conversion to {to.c_name}")  # fmt: skip
@@ -219,16 +219,11 @@ def integer_operation(op: str, a: Int, b: Int, type_: DType, threads: Threads, l
         return None
     p = threads.normal(p)
     low, high = type_.limits
-    if (p.constant is not None and low <= p.constant <= high) or _geometry(p):
+    if p.constant is not None and low <= p.constant <= high:
         return Int(p, type_, duties)
     return Int(
         p, type_, duties | {Duty(p, low, high, type_ in (DType.U32, DType.U64), line, f"operator {op}")}
     )
-
-
-def _geometry(p: Poly) -> bool:
-    """A step on the way to a grid-wide index: launches stay below 2^31 threads an axis, so it fits."""
-    return any(n.startswith("$") and not n.startswith("$global") for n in p.names())
 
 
 _COMPARE = {

@@ -72,6 +72,8 @@ class Thread:
     names        integer variables with their values, for naming loops
     threads      block sizes that the source fixes
     notes        what the user should know that was assumed
+    lanes        loops whose iterations the threads of a block share, with the axis (0 is x)
+    strided      indices (`$global.x`, `$blockIdx.x`) of grid-stride loops: a launch of any size covers them
     """
 
     body: list[Stmt] = field(default_factory=list)
@@ -82,6 +84,8 @@ class Thread:
     names: list[tuple[str, Poly]] = field(default_factory=list)
     threads: Threads = field(default_factory=Threads)
     notes: set[str] = field(default_factory=set)
+    lanes: dict[str, int] = field(default_factory=dict)
+    strided: set[str] = field(default_factory=set)
 
 
 class NeedsRegisterError(Exception):

@@ -12,7 +12,7 @@ from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Var
 from evolve.ir.kernel import Kernel, Original
 from evolve.ir.stmt import For
 from evolve.ir.types import DType
-from evolve.ir.visit import walk
+from evolve.ir.visit import variables, walk
 from evolve.workload.model import ArraySpec, LaunchSpec, Role, Sizes, Workload
 from evolve.workload.sizes import size_text
 
@@ -93,8 +93,16 @@ def _timed(kernel: Kernel, no_wrap: tuple[Expr, ...]) -> Sizes:
     else:
         side = int(2 ** (_LOG2_ELEMENTS / max(1, len(largest))))
     chosen = {n: side if n in largest or n in work else _SMALL for n in sizes}
-    while not all(evaluate(f, chosen) for f in no_wrap) and max(chosen.values()) > 1:
-        chosen = {n: max(1, v // 2) for n, v in chosen.items()}
+    before = dict(chosen)
+    while failing := {n for f in no_wrap if not evaluate(f, chosen) for n in variables(f) & chosen.keys()}:
+        if max(chosen[n] for n in failing) == 1:
+            break
+        chosen |= {n: max(1, chosen[n] // 2) for n in failing}
+    # What bounds one size alone, such as the threads of a block, leaves the others to make up for it.
+    lost = prod(before[n] // chosen[n] for n in largest)
+    for n in (n for n in sizes if n in largest and chosen[n] == before[n]):
+        while lost > 1 and all(evaluate(f, chosen | {n: 2 * chosen[n]}) for f in no_wrap):
+            chosen[n], lost = 2 * chosen[n], lost // 2
     return {**_data_scalars(kernel), **chosen}
 
 

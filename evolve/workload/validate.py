@@ -45,7 +45,8 @@ def _errors(w: Workload, k: Kernel, no_wrap: tuple[Expr, ...]) -> Iterator[Evolv
                 if not evaluate(fact, sizes):
                     yield EvolveError(
                         "wraps-around",
-                        f"{title} sizes {at}: index arithmetic overflows: {print_expr(fact)} fails",
+                        f"{title} sizes {at}: {print_expr(fact)} fails: index arithmetic overflows, or the "
+                        "original's launch does not cover the kernel's domain",
                         hint="choose smaller sizes or wider index types",
                     )
 

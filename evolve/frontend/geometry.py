@@ -1,0 +1,177 @@
+"""Launches: what a `<<<>>>` in the file says, and one that covers the domain where there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from evolve.frontend.clang import Parsed
+from evolve.frontend.domain import Domain
+from evolve.frontend.locate import Found, launches
+from evolve.frontend.original import Dims, launch_dims
+from evolve.frontend.polynomial import Poly, canonical, expression, polynomial, variable
+from evolve.frontend.refuse import RefusalError
+from evolve.frontend.tidy import substitute, used
+from evolve.frontend.values import AXES
+from evolve.frontend.variables import Thread
+from evolve.ir.expr import BinaryOp, Expr, ceildiv, compare, index
+from evolve.ir.printer import print_expr
+from evolve.ir.types import DType
+from evolve.ir.visit import map_stmt_exprs, variables
+from evolve.target.limits import THREADS_MOST
+
+_DEFAULT_BLOCK = {1: (256, 1, 1), 2: (16, 16, 1), 3: (8, 8, 4)}
+
+
+@dataclass(frozen=True)
+class LaunchInfo:
+    """A `<<<>>>` that was read off: its line, grid and block over the scalars."""
+
+    line: int
+    grid: Dims
+    block: Dims
+
+
+@dataclass
+class Geometry:
+    """The launch of a kernel as far as it is known.
+
+    launch    the `<<<>>>` of the file
+    shared    axes of the block (0 is x) whose threads share out loops: any number of threads will do
+    assumed   sizes that the grid is taken to have although nothing in the kernel says so, by index name
+    """
+
+    launch: LaunchInfo | None
+    shared: frozenset[int] = frozenset()
+    assumed: dict[str, str] = field(default_factory=dict)
+
+    def names(self) -> frozenset[str]:
+        """The scalars that the launch is computed from."""
+        known = (*self.launch.grid, *self.launch.block) if self.launch else ()
+        return frozenset(n for e in known for n in variables(e)) | frozenset(self.assumed.values())
+
+    def settle(self, thread: Thread) -> None:
+        """gridDim and blockDim replaced by what the launch makes them."""
+        if self.launch is None:
+            return
+        by: dict[str, Poly] = {}
+        for a, axis in enumerate(AXES):
+            by[f"$gridDim.{axis}"] = polynomial(self.launch.grid[a])
+            by[f"$blockDim.{axis}"] = polynomial(self.launch.block[a])
+        if not used(thread.body) & by.keys():
+            return
+        thread.body = [map_stmt_exprs(s, lambda e: substitute(e, by)) for s in thread.body]
+        thread.names = [(n, p.substitute(by)) for n, p in thread.names]
+        thread.obligations = [
+            replace(o, duty=replace(o.duty, poly=o.duty.poly.substitute(by))) for o in thread.obligations
+        ]
+
+    def reach(self) -> dict[str, Poly]:
+        """How many values each index takes: `$global.x`, `$blockIdx.x`, `$threadIdx.x` and so on."""
+        out = {name: variable(scalar) for name, scalar in self.assumed.items()}
+        if self.launch is not None:
+            for a, axis in enumerate(AXES):
+                grid, block = polynomial(self.launch.grid[a]), polynomial(self.launch.block[a])
+                out[f"$global.{axis}"] = grid * block
+                out[f"$blockIdx.{axis}"] = grid
+                out[f"$threadIdx.{axis}"] = block
+        return out
+
+    def spare(self, thread: Thread, name: str) -> str | None:
+        """The one integer parameter that the kernel does not use: the number of blocks, presumably."""
+        if self.launch is not None or self.assumed or not name.startswith("$blockIdx"):
+            return None
+        names = used(thread.body)
+        integers = [s.name for s in thread.scalars if not s.dtype.is_float and s.dtype is not DType.BOOL]
+        unused = [n for n in integers if n not in names]
+        return unused[0] if len(unused) == 1 else None
+
+    def dims(self, thread: Thread, domain: Domain, line: int) -> tuple[Dims, Dims]:
+        """Grid and block. Raises RefusalError when the file's launch is not what the kernel relies on."""
+        if self.launch is not None:
+            self._check(self.launch, thread, domain, line)
+            return self.launch.grid, self.launch.block
+        fixed = thread.threads.block
+        free = {a for a in range(3) if a in self.shared or f"$global.{AXES[a]}" in domain.reach}
+        sizes: list[Expr] = [index(1)] * 3
+        default = _DEFAULT_BLOCK[max(1, max(free, default=0) + 1)]
+        if any(f"$threadIdx.{axis}" in domain.reach for axis in AXES):
+            default = (1, 1, 1)
+        threads = [fixed.get(a, default[a] if a in free else 1) for a in range(3)]
+        if threads[0] * threads[1] * threads[2] > THREADS_MOST:
+            threads = [fixed.get(a, 1) for a in range(3)]
+        grid: list[Expr] = [index(1)] * 3
+        for a, axis in enumerate(AXES):
+            sizes[a] = index(threads[a])
+            whole, lane = domain.reach.get(f"$global.{axis}"), domain.reach.get(f"$threadIdx.{axis}")
+            blocks = domain.reach.get(f"$blockIdx.{axis}")
+            if whole is not None:
+                grid[a] = canonical(ceildiv(expression(whole), threads[a]))
+            if blocks is not None:
+                grid[a] = expression(blocks)
+            if lane is not None:
+                sizes[a] = expression(lane)
+        return (grid[0], grid[1], grid[2]), (sizes[0], sizes[1], sizes[2])
+
+    def needs(self, thread: Thread, domain: Domain, block: Dims) -> tuple[Expr, ...]:
+        """Facts over the scalars under which the launch can be made and covers the domain."""
+        out: list[Expr] = []
+        threads = polynomial(block[0]) * polynomial(block[1]) * polynomial(block[2])
+        if threads.constant is None:
+            out.append(compare(BinaryOp.LE, expression(threads), THREADS_MOST))
+        if self.launch is not None:
+            have = self.reach()
+            for name, need in domain.reach.items():
+                most = have[name].constant
+                if name not in thread.strided and most is not None and need.constant is None:
+                    out.append(compare(BinaryOp.LE, expression(need), most))
+        return tuple(out)
+
+    def _check(self, launch: LaunchInfo, thread: Thread, domain: Domain, line: int) -> None:
+        fixed = thread.threads.block
+        for a, axis in enumerate(AXES):
+            block, grid = launch.block[a], launch.grid[a]
+            if a in fixed and block != index(fixed[a]):
+                what = f"it takes blocks of {fixed[a]}, the launch at line {launch.line} differs"
+                raise RefusalError(line, "thread index", what)
+            alone = f"$blockIdx.{axis}" in domain.reach
+            lane = f"$threadIdx.{axis}" in domain.reach or a in self.shared
+            if alone and not lane and block != index(1):
+                what = (
+                    f"all threads along {axis} do the same, and the launch at line {launch.line} has several"
+                )
+                raise RefusalError(line, f"blockIdx.{axis}", what)
+            if lane and not alone and grid != index(1):
+                what = (
+                    f"all blocks along {axis} do the same, and the launch at line {launch.line} has several"
+                )
+                raise RefusalError(line, f"threadIdx.{axis}", what)
+
+    def notes(self, block: Dims) -> tuple[str, ...]:
+        """Sentences for the user about the launch."""
+        threads = " x ".join(print_expr(x) for x in block if x != index(1)) or "1"
+        out = []
+        if self.launch is not None:
+            out.append(
+                f"the launch at line {self.launch.line} is the one to use: blocks of {threads} threads"
+            )
+        else:
+            covers = "a grid that covers its domain"
+            out.append(f"the kernel is launched with blocks of {threads} threads and {covers}")
+        for name, scalar in self.assumed.items():
+            only = "the only integer parameter that it does not use"
+            out.append(
+                f"the grid has {scalar} blocks along {name[-1]}: the kernel does not say, {scalar} is {only}"
+            )
+        return tuple(out)
+
+
+def find_launch(parsed: Parsed, found: Found) -> LaunchInfo | None:
+    """The first launch of the kernel in the file that can be read off."""
+    for site in launches(parsed, found):
+        if site.shared is not None:
+            continue
+        dims = launch_dims(found, site)
+        if dims is not None:
+            grid, block = (tuple(canonical(x) for x in d) for d in dims)
+            return LaunchInfo(site.line, (grid[0], grid[1], grid[2]), (block[0], block[1], block[2]))
+    return None

@@ -1,0 +1,266 @@
+"""Blocks and threads that are indices of their own, and loops that the threads of a block share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from evolve.frontend.lift import Lifted
+from evolve.frontend.refuse import CannotLiftError
+from evolve.ir.printer import print_expr, print_kernel
+from tests.frontend.differential import assert_same
+
+Lift = Callable[..., Lifted]
+
+HEAD = "__global__ void k(const float *x, const float *s, float *y, float *z, int rows, int cols) {\n"
+MANY = tuple({"rows": r, "cols": c} for r, c in ((1, 1), (3, 5), (4, 300), (70, 33)))
+
+# name: body, grid, block
+SAME = {
+    "a block a row and threads along it": (
+        "int c = blockIdx.x * blockDim.x + threadIdx.x; int r = blockIdx.y; z[r * cols + c] = 0.f;"
+        "if (r >= rows || c >= cols) return; y[r * cols + c] = x[r * cols + c] * s[r];".replace(
+            "z[r * cols + c] = 0.f;", ""
+        ),
+        ["(cols + 255) // 256", "rows", "1"], ["256", "1", "1"],
+    ),
+    "the row has no guard": (
+        "int c = blockIdx.x * blockDim.x + threadIdx.x; int r = blockIdx.y;"
+        "if (c < cols) y[r * cols + c] = x[r * cols + c] * s[r];",
+        ["(cols + 255) // 256", "rows", "1"], ["256", "1", "1"],
+    ),
+    "one thread a block": (
+        "int r = blockIdx.x; if (r < rows) { float t = 0.f;"
+        "for (int c = 0; c < cols; ++c) t += x[r * cols + c]; y[r * cols] = t; }",
+        ["rows", "1", "1"], ["1", "1", "1"],
+    ),
+    "threads stride along the row": (
+        "int r = blockIdx.x; const float *in = x + r * cols; float f = s[r]; if (r >= rows) return;"
+        "for (int c = threadIdx.x; c < cols; c += blockDim.x) y[r * cols + c] = in[c] * f;",
+        ["rows", "1", "1"], ["256", "1", "1"],
+    ),
+    "several strided loops, each from another start": (
+        "unsigned r = blockIdx.x; if (r < rows) { float f = s[r];"
+        "for (int c = threadIdx.x; c < cols; c += blockDim.x) y[r * cols + c] = x[r * cols + c] * f;"
+        "for (int c = threadIdx.x + 1; c < cols; c += blockDim.x) z[r * cols + c] = x[r * cols + c - 1];"
+        "if (threadIdx.x == 0) z[r * cols] = f; }",
+        ["rows", "1", "1"], ["256", "1", "1"],
+    ),
+    "four elements a thread": (
+        "int r = blockIdx.x; if (r < rows) for (int c = threadIdx.x * 4; c < cols; c += blockDim.x * 4)"
+        " for (int e = 0; e < 4; ++e) if (c + e < cols) y[r * cols + c + e] = x[r * cols + c + e];",
+        ["rows", "1", "1"], ["256", "1", "1"],
+    ),
+    "a literal stride": (
+        "int r = blockIdx.x; if (r < rows) for (int c = threadIdx.x; c < cols; c += 64)"
+        " y[r * cols + c] = x[r * cols + c];",
+        ["rows", "1", "1"], ["64", "1", "1"],
+    ),
+    "rows strided over the grid, columns over the block": (
+        "for (int r = blockIdx.x; r < rows; r += gridDim.x)"
+        " for (int c = threadIdx.x; c < cols; c += blockDim.x) y[r * cols + c] = x[r * cols + c];",
+        ["rows", "1", "1"], ["256", "1", "1"],
+    ),
+    "strided in two directions": (
+        "if (blockIdx.x < rows) for (int q = threadIdx.y; q < 3; q += blockDim.y)"
+        " for (int c = threadIdx.x; c < cols; c += blockDim.x)"
+        "  y[(blockIdx.x * 3 + q) * cols + c] = x[(blockIdx.x * 3 + q) * cols + c];",
+        ["rows", "1", "1"], ["16", "16", "1"],
+    ),
+    "what each thread works out for itself": (
+        "int r = blockIdx.x; if (r >= rows) return; float t = 0.f;"
+        "for (int c = 0; c < cols; ++c) t += x[r * cols + c];"
+        "for (int c = threadIdx.x; c < cols; c += blockDim.x) y[r * cols + c] = x[r * cols + c] - t;",
+        ["rows", "1", "1"], ["256", "1", "1"],
+    ),
+    "a thread a column": (
+        "int r = blockIdx.x, c = threadIdx.x; if (r < rows && c < cols) y[r * cols + c] += s[r];",
+        ["rows", "1", "1"], ["cols", "1", "1"],
+    ),
+    "only the first thread": (
+        "if (threadIdx.x != 0) return; if (blockIdx.x < rows) y[blockIdx.x] = s[blockIdx.x];",
+        ["rows", "1", "1"], ["256", "1", "1"],
+    ),
+    "a block a tile of several rows": (
+        "int r = blockIdx.x / 4, part = blockIdx.x % 4; if (r < rows)"
+        " for (int c = threadIdx.x; c < cols; c += blockDim.x)"
+        " y[(r * 4 + part) * cols + c] = x[(r * 4 + part) * cols + c] * s[r];",
+        ["rows * 4", "1", "1"], ["256", "1", "1"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(SAME))
+def test_lifted_as_it_computes(name: str, lift_text: Lift, cache: Path) -> None:
+    body, grid, block = SAME[name]
+    lifted = lift_text(f"{HEAD}  {body}\n}}\n")
+    assert [print_expr(e) for e in lifted.original.grid] == grid
+    assert [print_expr(e) for e in lifted.original.block] == block
+    assert assert_same(lifted, MANY, cache_dir=cache) == len(MANY)
+
+
+REFUSED = {
+    "nothing bounds the row and two sizes are unused": (
+        "int c = blockIdx.x * blockDim.x + threadIdx.x; if (c < 9) y[blockIdx.y * 9 + c] = 1.f;", "kernel"
+    ),
+    "two indices and one unused size": (
+        "int c = threadIdx.x; if (c < cols) y[(blockIdx.z * 5 + blockIdx.y) * cols + c] = 1.f;", "kernel"
+    ),
+    "a sum kept by each thread": (
+        "float t = 0.f; for (int c = threadIdx.x; c < cols; c += blockDim.x) t += x[c];"
+        "for (int c = threadIdx.x; c < cols; c += blockDim.x) y[c] = t;", "loop over threads"
+    ),
+    "a count kept by each thread": (
+        "int t = 0; for (int c = threadIdx.x; c < cols; c += blockDim.x) { y[c] = t; t += 1; }",
+        "loop over threads",
+    ),
+    "a value that only the first thread has": (
+        "float t = 0.f; for (int c = 0; c < cols; ++c) t += x[c]; if (threadIdx.x == 0) t = 1.f;"
+        "for (int c = threadIdx.x; c < cols; c += blockDim.x) y[c] = t;", "loop over threads"
+    ),
+    "an index that only the first thread has": (
+        "int t = 1; if (threadIdx.x == 0) t = 0;"
+        "for (int c = threadIdx.x; c < cols; c += blockDim.x) y[c] = x[c] * t;", "loop over threads"
+    ),
+    "a write by all threads": (
+        "int r = blockIdx.x; if (r < rows) { z[r] = 1.f;"
+        " for (int c = threadIdx.x; c < cols; c += blockDim.x) y[r * cols + c] = 1.f; }", "store"
+    ),
+    "a write by all threads of a row of threads": (
+        "for (int q = threadIdx.y; q < rows; q += blockDim.y) { z[q] = 1.f;"
+        " for (int c = threadIdx.x; c < cols; c += blockDim.x) y[q * cols + c] = 1.f; }", "store"
+    ),
+    "shared out twice": (
+        "for (int q = threadIdx.x; q < rows; q += blockDim.x)"
+        " for (int c = threadIdx.x; c < cols; c += blockDim.x) y[q * cols + c] = 1.f;", "loop over threads"
+    ),
+    "shared out by the first thread": (
+        "if (threadIdx.x == 0) for (int c = threadIdx.x; c < cols; c += blockDim.x) y[c] = 1.f;",
+        "loop over threads",
+    ),
+    "the thread's own number in a shared loop": (
+        "for (int c = threadIdx.x; c < cols; c += blockDim.x) y[c] = threadIdx.x;", "threadIdx.x"
+    ),
+    "a bounded thread number in a shared loop": (
+        "if (threadIdx.x < 5) for (int c = threadIdx.x; c < cols; c += blockDim.x) y[c] = 1.f;", "threadIdx.x"
+    ),
+    "the grid-wide index beside a shared loop": (
+        "int i = blockIdx.x * blockDim.x + threadIdx.x; for (int c = threadIdx.x; c < cols; c += blockDim.x)"
+        " if (i < rows) y[i * cols + c] = 1.f;", "threadIdx.x"
+    ),
+    "the grid-wide index beside the block's": (
+        "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < cols) y[i] = s[blockIdx.x];", "blockIdx.x"
+    ),
+    "strided until another value": (
+        "for (int c = threadIdx.x; c != cols; c += blockDim.x) y[c] = 1.f;", "loop over threads"
+    ),
+    "a bound that moves with the thread": (
+        "for (int c = threadIdx.x; c < cols; c += blockDim.x * 2) y[c] = 1.f;", "for loop"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(REFUSED))
+def test_refused(name: str, lift_text: Lift) -> None:
+    body, construct = REFUSED[name]
+    with pytest.raises(CannotLiftError) as caught:
+        lift_text(f"{HEAD}{body}\n}}\n")
+    assert caught.value.construct == construct, caught.value
+
+
+ROW = "int r = blockIdx.x; for (int c = threadIdx.x; c < cols; c += blockDim.x) y[r * cols + c] = x[c];"
+
+
+@pytest.mark.parametrize(
+    ("body", "launch", "construct"),
+    [
+        ("int r = blockIdx.x; if (r < rows) y[r] = 1.f;", "rows, 32", "blockIdx.x"),
+        ("int c = threadIdx.x; if (c < cols) y[c] = 1.f;", "2, 32", "threadIdx.x"),
+        ("for (int c = threadIdx.x; c < cols; c += blockDim.x) y[c] = 1.f;", "2, 32", "threadIdx.x"),
+        (ROW.replace("blockDim.x", "64"), "rows, 32", "thread index"),
+    ],
+)
+def test_launches_that_repeat_the_work_are_refused(
+    body: str, launch: str, construct: str, lift_text: Lift
+) -> None:
+    call = f"void go(float *a, int rows, int cols) {{ k<<<{launch}>>>(a, a, a, a, rows, cols); }}"
+    with pytest.raises(CannotLiftError) as caught:
+        lift_text(f"{HEAD}{body}\n}}\n{call}\n")
+    assert caught.value.construct == construct
+
+
+def test_the_launch_says_how_many_rows_there_are(lift_text: Lift, cache: Path) -> None:
+    call = "void go(float *a, int n, int m) { k<<<n * 2, 128>>>(a, a, a, a, n, m); }"
+    lifted = lift_text(f"{HEAD}{ROW}\n}}\n{call}\n")
+    assert "for r in 0..rows * 2:   # parallel" in print_kernel(lifted.kernel)
+    assert assert_same(lifted, MANY, cache_dir=cache) == len(MANY)
+
+
+def test_grid_and_block_sizes_are_those_of_the_launch(lift_text: Lift, cache: Path) -> None:
+    body = "int i = (blockIdx.y * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x;y[i] = x[i] * gridDim.y;"
+    call = "void go(float *a, int n, int m) { k<<<dim3(m, n), 32>>>(a, a, a, a, n, m); }"
+    text = f"{HEAD}{body}\n}}\n{call}\n"
+    lifted = lift_text(text)
+    assert "x: global f32[rows, cols * 32]" in print_kernel(lifted.kernel)
+    assert assert_same(lifted, MANY[:2], cache_dir=cache) == 2
+
+
+def test_an_assumed_grid_is_said(lift_text: Lift) -> None:
+    lifted = lift_text(f"{HEAD}{ROW}\n}}\n")
+    assert any("the grid has rows blocks along x" in note for note in lifted.notes)
+
+
+def test_blocks_of_a_size_must_be_possible(lift_text: Lift) -> None:
+    from evolve.workload.infer import infer
+
+    lifted = lift_text(f"{HEAD}{SAME['a thread a column'][0]}\n}}\n")
+    assert "cols <= 1024" in [print_expr(f) for f in lifted.no_wrap]
+    (timed,) = infer(lifted).timed
+    assert timed == {"rows": 65536, "cols": 1024}
+
+
+def test_a_fixed_launch_bounds_the_sizes_unless_the_loop_strides(lift_text: Lift) -> None:
+    call = "void go(float *a, int n) { k<<<4, 64>>>(a, a, a, a, 7, n); }"
+    plain = "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < cols) y[i] = 1.f;"
+    lifted = lift_text(f"{HEAD}{plain}\n}}\n{call}\n")
+    assert [print_expr(f) for f in lifted.no_wrap] == ["cols <= 256"]
+    loop = "for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < cols; i += gridDim.x * blockDim.x)"
+    lifted = lift_text(f"{HEAD}{loop} y[i] = 1.f;\n}}\n{call}\n")
+    assert lifted.no_wrap == ()
+
+
+def test_products_of_a_block_index_may_wrap(lift_text: Lift) -> None:
+    lifted = lift_text(f"{HEAD}{ROW}\n}}\n")
+    assert [print_expr(f) for f in lifted.no_wrap] == ["cols * rows <= 2147483648"]
+
+
+@pytest.mark.parametrize(
+    ("body", "grid", "block", "status"),
+    [
+        (ROW, "rows", "96", "scored"),
+        (ROW, "rows - 1", "96", "incorrect"),
+        (SAME["one thread a block"][0], "rows", "1", "scored"),
+        (SAME["one thread a block"][0], "rows", "2", "incorrect"),
+        (SAME["a thread a column"][0], "rows", "cols", "scored"),
+        (SAME["a thread a column"][0], "rows", "cols - 1", "incorrect"),
+        (SAME["only the first thread"][0], "rows", "32", "scored"),
+        (SAME["a literal stride"][0], "rows", "32", "incorrect"),
+        (SAME["a literal stride"][0], "rows", "128", "incorrect"),
+    ],
+)
+def test_a_launch_of_the_workload_that_does_not_fit_is_no_baseline(
+    body: str, grid: str, block: str, status: str
+) -> None:
+    from evolve.search.problem import ProblemRequest
+    from evolve.search.task import open_problem
+
+    launch = f'[launch]\ngrid = ["{grid}", "1", "1"]\nblock = ["{block}", "1", "1"]\n'
+    sizes = "[[timed]]\nrows = 64\ncols = 96\n[[check]]\nrows = 5\ncols = 70\n"
+    request = ProblemRequest(
+        "k.cu", f"{HEAD}{body}\n}}\n", workload_text=sizes + launch, workload_file="w.toml",
+        device="sim:h100-sxm",
+    )  # fmt: skip
+    score = open_problem(request).baseline()
+    assert score.status == status, score.message
