@@ -16,6 +16,7 @@ from typing import Any
 import typer
 
 from evolve.cli import (
+    calibrate,
     check,
     devices,
     doctor,
@@ -59,6 +60,7 @@ _COMMANDS = (
     score,
     dsl,
     devices,
+    calibrate,
     doctor,
 )
 for _module in _COMMANDS:
