@@ -30,7 +30,7 @@ def resolve(
         workload = from_toml(override, workload, file)
     elif comment is not None:
         file = source
-        workload = from_toml(comment, workload, file)
+        workload = from_toml(comment, workload, file, comment=True)
     if numerics is not None:
         workload = replace(workload, numerics=numerics)
     validate(workload, lifted.kernel, lifted.no_wrap, file)

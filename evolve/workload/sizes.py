@@ -10,6 +10,7 @@ from evolve.ir.printer import print_expr
 from evolve.ir.types import DType
 
 _MAX_LENGTH = 1000
+_ALLOWED = "a size has integers, the kernel's integer arguments, + - * / %, min and max"
 _OPERATORS: dict[type[ast.operator], BinaryOp] = {
     ast.Add: BinaryOp.ADD,
     ast.Sub: BinaryOp.SUB,
@@ -32,7 +33,7 @@ def parse_size(text: str | int) -> Expr:
     try:
         tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise EvolveError("bad-size", f"`{text}` is not a size expression") from error
+        raise EvolveError("bad-size", f"`{text}` is not a size expression", hint=_ALLOWED) from error
     return _read(tree.body, text)
 
 
@@ -51,9 +52,7 @@ def _read(node: ast.expr, text: str) -> Expr:
             op_ = BinaryOp.MIN if name == "min" else BinaryOp.MAX
             return Binary(op_, _read(a, text), _read(b, text), DType.INDEX)
         case _:
-            raise EvolveError(
-                "bad-size", f"`{text}` is not a size expression", hint="integers, names, + - * / % min max"
-            )
+            raise EvolveError("bad-size", f"`{text}` is not a size expression", hint=_ALLOWED)
 
 
 def size_text(e: Expr) -> str:

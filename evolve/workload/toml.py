@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evolve.ir.errors import EvolveError
+from evolve.ir.expr import Expr
 from evolve.ir.types import DType
 from evolve.workload.model import (
     FAMILIES,
@@ -21,6 +22,7 @@ from evolve.workload.model import (
     Workload,
 )
 from evolve.workload.sizes import parse_size, size_text
+from evolve.workload.wording import explain, not_toml
 
 SizeText = str | int
 Scalar = Annotated[int | float, Field(allow_inf_nan=False)]
@@ -91,13 +93,15 @@ def _number(v: int | float) -> str:
     return text if "." in text or "e" not in text else text.replace("e", ".0e")
 
 
-def from_toml(text: str, base: Workload, file: str | None = None) -> Workload:
+def from_toml(text: str, base: Workload, file: str | None = None, *, comment: bool = False) -> Workload:
     """`base`, the inferred workload, with what a TOML text says instead. What it does not mention stays.
+
+    `comment`: the text is a comment in `file`, so its lines are not the file's.
 
     Raises EvolveError bad-workload (not TOML, unknown keys, wrong types, bad size expressions),
     unknown-array. Fit with the kernel is checked by `validate`.
     """
-    given = _parse(text, file)
+    given = _parse(text, file, comment)
     try:
         arrays = tuple(_array(a, given.arrays.get(a.name)) for a in base.arrays)
         launch = base.launch if given.launch is None else _launch(given.launch)
@@ -141,25 +145,36 @@ def _array(base: ArraySpec, given: _Array | None) -> ArraySpec:
         return base
     extents = base.extents
     if given.extents is not None:
-        extents = tuple(parse_size(x) for x in given.extents)
+        extents = _read(given.extents, f"arrays.{base.name}.extents")
     dtype = base.dtype if given.dtype is None else DType(given.dtype)
     return ArraySpec(base.name, given.role or base.role, dtype, extents)
 
 
 def _launch(given: _Launch) -> LaunchSpec:
-    grid = [parse_size(x) for x in given.grid] + [parse_size(1)] * (3 - len(given.grid))
-    block = [parse_size(x) for x in given.block] + [parse_size(1)] * (3 - len(given.block))
+    one = parse_size(1)
+    grid = (*_read(given.grid, "launch.grid"), one, one)
+    block = (*_read(given.block, "launch.block"), one, one)
     return LaunchSpec((grid[0], grid[1], grid[2]), (block[0], block[1], block[2]), given.shared_bytes)
 
 
-def _parse(text: str, file: str | None) -> _File:
+def _read(sizes: list[SizeText], key: str) -> tuple[Expr, ...]:
+    """Size expressions. Raises EvolveError bad-size that names the key."""
+    out: list[Expr] = []
+    for at, text in enumerate(sizes, start=1):
+        try:
+            out.append(parse_size(text))
+        except EvolveError as error:
+            message = f"workload key {key}[{at}]: {error.message}"
+            raise EvolveError(error.code, message, hint=error.hint) from error
+    return tuple(out)
+
+
+def _parse(text: str, file: str | None, comment: bool) -> _File:
     try:
         return _File.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
-        raise EvolveError("bad-workload", f"the workload is not TOML: {error}", file=file) from error
+        raise not_toml(error, file, comment=comment) from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(x) for x in first["loc"])
-        raise EvolveError("bad-workload", f"workload, {where}: {first['msg']}", file=file) from error
+        raise explain(error, file) from error
     except RecursionError as error:
         raise EvolveError("bad-workload", "the workload is nested too deeply", file=file) from error

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
 import pytest
+from pydantic import BaseModel
 
 from evolve.frontend.lift import lift
 from evolve.ir.errors import EvolveError
 from evolve.ir.expr import BinaryOp, compare, mul, var
+from evolve.workload import toml
 from evolve.workload.infer import infer
 from evolve.workload.model import Workload
 from evolve.workload.resolve import resolve
 from evolve.workload.toml import from_toml, to_toml
 from evolve.workload.validate import validate
+from evolve.workload.wording import EXPECTED
 from tests import kernels_ir
 from tests.workload.helpers import handmade
 
@@ -94,28 +100,72 @@ def test_comment_then_file_then_contract() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "says"),
+    ("text", "says", "write"),
     [
-        ("numerics = ", "bad-workload", "TOML"),
-        ("colour = 1", "bad-workload", "colour"),
-        ('numerics = "sloppy"', "bad-workload", "numerics"),
-        ('families = ["strange"]', "bad-workload", "strange"),
-        ("timed = []", "bad-workload", "timed"),
-        ('[[timed]]\nrows = "many"\ncols = 1', "bad-workload", "rows"),
-        ("[[timed]]\nrows = inf\ncols = 1", "bad-workload", "rows"),
-        ('[arrays.z]\nrole = "in"', "unknown-array", "z"),
-        ('[arrays.x]\nextents = ["rows", "import os"]', "bad-workload", "import os"),
-        ('[arrays.x]\nextents = ["rows", "f(cols)"]', "bad-workload", "f(cols)"),
-        ('[launch]\ngrid = []\nblock = ["1"]', "bad-workload", "grid"),
-        ("x = " + "[" * 3000, "bad-workload", ""),
+        ("numerics = ", "not TOML: invalid value", "TOML has lines like"),
+        ("n = 1\n[[timed]\nrows = 3", "not TOML: expected ']]'", "TOML has lines like"),
+        ("colour = 1", "key colour is not known", "known keys: entry, numerics"),
+        ("rows = 1024", "key rows is not known", "timed"),
+        ('numerics = "sloppy"', 'key numerics cannot be "sloppy"', '"reassociate"'),
+        ('families = ["strange"]', "no input family strange; there is: normal", ""),
+        ("timed = []", "key timed cannot be an empty list", "[[timed]]"),
+        ("[timed]\nrows = 1", "key timed cannot be a table", "[[timed]]"),
+        ('[[timed]]\nrows = "many"\ncols = 1', 'key timed[1].rows cannot be "many"', "without quotes"),
+        ("[[timed]]\nrows = inf\ncols = 1", "key timed[1].rows cannot be inf", "a finite number"),
+        ("[[timed]]\nrows = 1\ncols = 1\n[[timed]]\nrows = true", "timed[2].rows cannot be true", ""),
+            "[[timed]]\nrows = 1\ncols = 1\n[[timed]]\nrows = true\ncols = 1",
+            "timed[2].rows cannot be true",
+            "",
+        ),
+        ('[arrays.x]\nextents = ["rows", "import os"]', "arrays.x.extents[2]: `import os`", "a size has"),
+        ('[arrays.x]\nextents = ["rows", "f(cols)"]', "arrays.x.extents[2]: `f(cols)`", "a size has"),
+        ("[arrays.x]\nextents = [1.5]", "key arrays.x.extents[1] cannot be 1.5", "in quotes"),
+        ("[arrays.x]\nsize = 4", "key arrays.x.size is not known", "arrays.x can have: role, dtype, extents"),
+        ('[arrays.x]\nrole = "input"', 'key arrays.x.role cannot be "input"', '"inout"'),
+        ('[launch]\ngrid = []\nblock = ["1"]', "key launch.grid cannot be an empty list", "1 to 3 sizes"),
+        ("[launch]\ngrid = [1]", "key launch.block is missing", "1 to 3 sizes"),
+        ("[tolerance]\nrelative = -1", "key tolerance.relative cannot be -1", "at least 0"),
+        ("x = " + "[" * 3000, "", ""),
     ],
 )
-def test_bad_files(text: str, code: str, says: str) -> None:
+def test_bad_files(text: str, says: str, write: str) -> None:
     with pytest.raises(EvolveError) as caught:
         from_toml(text, infer(SOFTMAX), "w.toml")
-    assert caught.value.code == code
-    assert says in caught.value.message
-    assert caught.value.file == "w.toml"
+    error = caught.value
+    assert error.code == "bad-workload"
+    assert says in error.message
+    assert write in (error.hint or "")
+    assert error.file == "w.toml"
+
+
+def test_an_unknown_array_is_named() -> None:
+    with pytest.raises(EvolveError) as caught:
+        from_toml('[arrays.z]\nrole = "in"', infer(SOFTMAX), "w.toml")
+    assert caught.value.code == "unknown-array" and "has no array z; it has: x, y" in caught.value.message
+
+
+def test_where_the_text_is_no_toml() -> None:
+    text = "entry = 'softmax'\nnumerics = exact\n"
+    with pytest.raises(EvolveError) as caught:
+        from_toml(text, infer(SOFTMAX), "w.toml")
+    assert caught.value.line == 2
+    with pytest.raises(EvolveError) as caught:
+        from_toml(text, infer(SOFTMAX), "k.cu", comment=True)
+    assert caught.value.line is None and "line 2 of the workload comment" in caught.value.message
+
+
+def test_every_key_of_the_file_says_what_to_write() -> None:
+    def keys(model: type[BaseModel], above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        for name, info in model.model_fields.items():
+            yield (*above, name)
+            inner = [x for x in re.findall(r"_\w+", str(info.annotation)) if hasattr(toml, x)]
+            for one in inner:
+                star = ("*",) if "dict" in str(info.annotation) else ()
+                yield from keys(getattr(toml, one), (*above, name, *star))
+
+    found = set(keys(toml._File, ()))
+    assert ("arrays", "*", "role") in found and ("launch", "shared_bytes") in found
+    assert found <= set(EXPECTED)
 
 
 def _changed(text: str) -> Workload:
