@@ -113,7 +113,6 @@ def test_comment_then_file_then_contract() -> None:
         ('[[timed]]\nrows = "many"\ncols = 1', 'key timed[1].rows cannot be "many"', "without quotes"),
         ("[[timed]]\nrows = inf\ncols = 1", "key timed[1].rows cannot be inf", "a finite number"),
         ("[[timed]]\nrows = 1\ncols = 1\n[[timed]]\nrows = true", "timed[2].rows cannot be true", ""),
-            "[[timed]]\nrows = 1\ncols = 1\n[[timed]]\nrows = true\ncols = 1",
         ('[arrays.x]\nextents = ["rows", "import os"]', "arrays.x.extents[2]: `import os`", "a size has"),
         ('[arrays.x]\nextents = ["rows", "f(cols)"]', "arrays.x.extents[2]: `f(cols)`", "a size has"),
         ("[arrays.x]\nextents = [1.5]", "key arrays.x.extents[1] cannot be 1.5", "in quotes"),
