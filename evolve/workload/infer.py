@@ -13,6 +13,7 @@ from evolve.ir.kernel import Kernel, Original
 from evolve.ir.stmt import For
 from evolve.ir.types import DType
 from evolve.ir.visit import variables, walk
+from evolve.workload.gates import gates, inside, works
 from evolve.workload.model import ArraySpec, LaunchSpec, Role, Sizes, Workload
 from evolve.workload.sizes import size_text
 
@@ -93,17 +94,24 @@ def _timed(kernel: Kernel, no_wrap: tuple[Expr, ...]) -> Sizes:
     else:
         side = int(2 ** (_LOG2_ELEMENTS / max(1, len(largest))))
     chosen = {n: side if n in largest or n in work else _SMALL for n in sizes}
+    # Conditions on sizes alone first; what follows keeps them, so a size that they bind does not grow again.
+    data, gate = _data_scalars(kernel), gates(kernel)
     before = dict(chosen)
+    chosen = {n: int(v) for n, v in inside(gate, {**data, **chosen}, ()).items() if n in chosen}
     while failing := {n for f in no_wrap if not evaluate(f, chosen) for n in variables(f) & chosen.keys()}:
         if max(chosen[n] for n in failing) == 1:
             break
         chosen |= {n: max(1, chosen[n] // 2) for n in failing}
+    settled = inside(gate, {**data, **chosen}, no_wrap)
+    chosen = {n: int(settled[n]) for n in chosen}
     # What bounds one size alone, such as the threads of a block, leaves the others to make up for it.
-    lost = prod(before[n] // chosen[n] for n in largest)
+    lost = prod(before[n] // max(1, chosen[n]) for n in largest)
     for n in (n for n in sizes if n in largest and chosen[n] == before[n]):
         while lost > 1 and all(evaluate(f, chosen | {n: 2 * chosen[n]}) for f in no_wrap):
+            if not works(gate, {**settled, **chosen, n: 2 * chosen[n]}):
+                break
             chosen[n], lost = 2 * chosen[n], lost // 2
-    return {**_data_scalars(kernel), **chosen}
+    return {**settled, **chosen}
 
 
 def _largest_array(kernel: Kernel, sizes: list[str]) -> set[str]:
@@ -142,13 +150,15 @@ def _data_scalars(kernel: Kernel) -> dict[str, int | float]:
 
 def _checked(kernel: Kernel, no_wrap: tuple[Expr, ...]) -> tuple[Sizes, ...]:
     sizes = [s.name for s in kernel.scalars if s.is_size]
-    data = _data_scalars(kernel)
+    data, gate = _data_scalars(kernel), gates(kernel)
     out: list[Sizes] = []
     rows = [(n,) for n in _CHECK_1D] if len(sizes) == 1 else list(_CHECK)
-    for row in rows:
+    for number, row in enumerate(rows):
         # A third size and later ones repeat the first two, moved a little so that all differ.
         chosen = {n: row[k % len(row)] + k // len(row) for k, n in enumerate(sizes)}
-        made = {**data, **chosen}
+        made: Sizes = {**data, **chosen}
+        if number:  # the first stays, whether the kernel does anything there or not
+            made = inside(gate, made, no_wrap)
         if all(evaluate(f, made) for f in no_wrap) and made not in out and _moderate(kernel, made):
             out.append(made)
     # The largest ones reach the most code; the smallest one is the classic corner.
