@@ -13,6 +13,7 @@ from evolve.ir.printer import print_expr
 from evolve.ir.types import LoopKind
 from evolve.ir.visit import variables
 from evolve.target.limits import BLOCK_MOST, GRID_MOST, THREADS_MOST
+from evolve.workload.gates import gates, works
 from evolve.workload.model import Sizes, Workload
 from evolve.workload.sizes import size_text
 
@@ -25,7 +26,8 @@ def validate(
     """Raises EvolveError for the first thing that does not fit.
 
     Codes: workload-mismatch (entry, arrays, types, extents), unknown-scalar, missing-scalar,
-    bad-scalar (negative, zero, too large, not an integer), wraps-around.
+    bad-scalar (negative, zero, too large, not an integer), wraps-around, nothing-to-do (the kernel
+    stores nothing at timed sizes).
     """
     for error in _errors(workload, kernel, no_wrap):
         raise EvolveError(error.code, error.message, file=file, hint=error.hint)
@@ -37,6 +39,7 @@ def _errors(w: Workload, k: Kernel, no_wrap: tuple[Expr, ...]) -> Iterator[Evolv
     yield from _arrays(w, k)
     if not w.timed:
         yield EvolveError("missing-scalar", "the workload times no sizes")
+    gate = gates(k)
     for title, sets in (("timed", w.timed), ("check", w.check)):
         for at, sizes in enumerate(sets, start=1):
             yield from _sizes(sizes, k, f"{title} sizes {at}")
@@ -49,6 +52,10 @@ def _errors(w: Workload, k: Kernel, no_wrap: tuple[Expr, ...]) -> Iterator[Evolv
                         "original's launch does not cover the kernel's domain",
                         hint="choose smaller sizes or wider index types",
                     )
+            if title == "timed" and not works(gate, sizes):
+                needed = "; or ".join(" and ".join(print_expr(c) for c in one) for one in gate)
+                message = f"{title} sizes {at}: there the kernel stores nothing"
+                yield EvolveError("nothing-to-do", message, hint=f"it does where {needed}")
 
 
 def _arrays(w: Workload, k: Kernel) -> Iterator[EvolveError]:

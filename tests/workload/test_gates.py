@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from evolve.frontend.lift import lift
+from evolve.ir.errors import EvolveError
 from evolve.workload.gates import gates, inside, works
 from evolve.workload.infer import infer
+from evolve.workload.resolve import resolve
 
 SUM = """__global__ void k(float *y, const float *x, int n, int m) {{
   {before}
@@ -65,3 +67,13 @@ def test_conditions_that_nothing_satisfies_change_nothing() -> None:
     lifted = lift("k.cu", None, text)
     sizes = {"n": 8, "m": 8}
     assert inside(gates(lifted.kernel), sizes, ()) == sizes
+
+
+def test_given_sizes_at_which_nothing_is_stored_are_refused() -> None:
+    lifted = lift("k.cu", None, SUM.format(before="if (m != 1000) return;", beside=""))
+    with pytest.raises(EvolveError) as caught:
+        resolve(lifted, override="[[timed]]\nn = 64\nm = 999\n", override_file="w.toml")
+    error = caught.value
+    assert (error.code, error.file) == ("nothing-to-do", "w.toml")
+    assert "timed sizes 1" in error.message and error.hint == "it does where m == 1000"
+    assert resolve(lifted, override="[[timed]]\nn = 64\nm = 1000\n").timed[0]["m"] == 1000
