@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral
 
+from evolve.features.lattice import Constraint, count_points
 from evolve.ir.affine import Linear, linear
 from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Unary, UnaryOp, Var, decide, index
 from evolve.ir.stmt import For, If
@@ -18,13 +19,17 @@ from evolve.workload.model import Sizes
 class Domain:
     """Loop ranges (inclusive, outermost first) around a statement.
 
-    `points` is the mean number of iterations; `exact`: the domain is this box, whole (no triangular loop, no
-    condition that could not be evaluated). An empty domain has points 0.
+    points    iterations; an empty domain has 0
+    exact     the domain is this box, whole: no triangular loop, no condition that could not be evaluated
+    within    what of the box is real, where it is not whole: linear forms that are at least 0
+    counted   `points` is the exact number, because box and `within` are all there is to the domain
     """
 
     ranges: Mapping[str, tuple[int, int]]
     points: float
     exact: bool
+    within: tuple[Constraint, ...] = ()
+    counted: bool = True
 
     def trips(self, name: str) -> int:
         low, high = self.ranges[name]
@@ -40,7 +45,8 @@ def domain_of(site: Site, scalars: Sizes) -> Domain:
     """The domain of the statement at `site`. Raises ValueError when a loop's extent needs an unknown size."""
     ranges: dict[str, tuple[int, int]] = {}
     points = 1.0
-    exact = True
+    known = True
+    within: list[Constraint] = []
     branches = iter(site.in_else)
     for step in site.path:
         if isinstance(step, For):
@@ -49,14 +55,32 @@ def domain_of(site: Site, scalars: Sizes) -> Domain:
             mean = _mean(extent, ranges)
             if hull is None or mean is None:
                 raise ValueError(f"the extent of loop {step.var} is not known at these sizes")
-            exact = exact and extent.is_constant
             ranges[step.var] = (0, hull - 1)
             points *= max(0.0, mean)
+            if not extent.is_constant:
+                # v < extent
+                within.append(_constraint(extent + linear(Var(step.var)).scale(-1), -1))
             continue
         before = _volume(ranges)
-        exact = _restrict(step, next(branches), ranges, scalars) and exact
+        rest = _restrict(step, next(branches), ranges, scalars)
+        known = known and rest is not None
+        within += rest or ()
         points = points * _volume(ranges) / before if before else 0.0
-    return Domain(ranges, points, exact)
+    counted = known
+    if within and points > 0:
+        number = count_points(ranges, within)
+        if number is None:
+            counted = False
+        else:
+            points = float(number)
+    return Domain(ranges, points, known and not within, tuple(within), counted)
+
+
+def _constraint(form: Linear, constant: int = 0) -> Constraint:
+    """The form plus the constant, which is at least 0."""
+    return Constraint(
+        tuple((atom.name, c) for atom, c in form.terms if isinstance(atom, Var)), form.constant + constant
+    )
 
 
 def _volume(ranges: Mapping[str, tuple[int, int]]) -> float:
@@ -87,15 +111,47 @@ def _mean(form: Linear, ranges: Mapping[str, tuple[int, int]]) -> float | None:
     return total
 
 
-def _restrict(step: If, in_else: bool, ranges: dict[str, tuple[int, int]], scalars: Sizes) -> bool:
-    """Narrows `ranges` by a condition; False when some of it could not be used."""
+def _restrict(
+    step: If, in_else: bool, ranges: dict[str, tuple[int, int]], scalars: Sizes
+) -> list[Constraint] | None:
+    """Narrows `ranges` by a condition; what of it says more than that, None when some of it could not be
+    used."""
     if loads(step.cond):
-        return False
+        return None
     facts = _facts(at_sizes(step.cond, scalars), in_else)
     if facts is None:
-        return False
-    used = [_narrow(fact, ranges) for fact in facts]  # every fact narrows, so no short cut
-    return all(used)
+        return None
+    unused = [fact for fact in facts if not _narrow(fact, ranges)]  # every fact narrows, so no short cut
+    out: list[Constraint] = []
+    for fact in unused:
+        found = _constraints(fact, ranges)
+        if found is None:
+            return None
+        out += found
+    return out
+
+
+def _constraints(fact: Binary | bool, ranges: Mapping[str, tuple[int, int]]) -> list[Constraint] | None:
+    """A comparison of loop variables as linear forms that are at least 0; None for other comparisons."""
+    if isinstance(fact, bool):
+        return None
+    form = linear(fact.lhs) + linear(fact.rhs).scale(-1)
+    if not all(isinstance(atom, Var) and atom.name in ranges for atom, _ in form.terms):
+        return None
+    up, down = form, form.scale(-1)
+    match fact.op:
+        case BinaryOp.GE:
+            return [_constraint(up)]
+        case BinaryOp.GT:
+            return [_constraint(up, -1)]
+        case BinaryOp.LE:
+            return [_constraint(down)]
+        case BinaryOp.LT:
+            return [_constraint(down, -1)]
+        case BinaryOp.EQ:
+            return [_constraint(up), _constraint(down)]
+        case _:
+            return None
 
 
 def _facts(cond: Expr, negated: bool) -> list[Binary | bool] | None:

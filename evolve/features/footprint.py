@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 
 from evolve.features.domain import Domain, at_sizes
+from evolve.features.lattice import Constraint, count_points
 from evolve.ir.affine import Linear, linear
 from evolve.ir.expr import Expr, Var
 from evolve.workload.model import Sizes
@@ -36,27 +37,38 @@ class Progression:
 
 @dataclass(frozen=True)
 class Box:
-    """A product of progressions, one a dimension. `exact`: the access touches all of these elements."""
+    """A product of progressions, one a dimension.
+
+    `exact`: the access touches all of these elements, or `part` of them: those of a domain that is no box,
+    whose `shape` tells it from others.
+    """
 
     dims: tuple[Progression, ...]
     exact: bool
+    part: int | None = None
+    shape: tuple[Constraint, ...] = ()
 
     @property
     def size(self) -> int:
+        """Elements."""
         out = 1
         for d in self.dims:
             out *= d.count
-        return out
+        return out if self.part is None else min(out, self.part)
 
     def contains(self, other: Box) -> bool:
-        return all(a.contains(b) for a, b in zip(self.dims, other.dims, strict=True))
+        """Every element of `other` is sure to be in this one."""
+        if self == other:
+            return True
+        return self.part is None and all(a.contains(b) for a, b in zip(self.dims, other.dims, strict=True))
 
 
 def box_of(indices: Sequence[Expr], domain: Domain, scalars: Sizes) -> Box:
     """The elements that an access touches over its domain.
 
-    Where the image is no box, or the domain is not known exactly, `exact` is false and the box is an
-    estimate: its hull for a domain under conditions, one line of it for subscripts that move together.
+    A domain that is no box (a triangle, a band) is counted where each of its loops is a subscript of its own.
+    Elsewhere `exact` is false and the box an estimate, with no more elements than the domain has points: its
+    hull for a domain under conditions, one line of it for subscripts that move together.
     """
     if domain.points <= 0:
         return Box(tuple(Progression(0, 1, 0) for _ in indices), True)
@@ -73,7 +85,25 @@ def box_of(indices: Sequence[Expr], domain: Domain, scalars: Sizes) -> Box:
         used |= names
         dims.append(progression)
         exact = exact and sure
-    return Box(tuple(dims), exact)
+    if domain.exact:
+        return Box(tuple(dims), exact)
+    part = _touched(forms, domain)
+    return Box(tuple(dims), part is not None, int(domain.points) if part is None else part, domain.within)
+
+
+def _touched(forms: Sequence[Linear], domain: Domain) -> int | None:
+    """Elements touched by a domain that is no box; None unless every iteration of the loops that the
+    constraints tie together touches an element of its own."""
+    own: set[str] = set()
+    for form in forms:
+        names = [a.name for a, _ in form.terms if isinstance(a, Var)]
+        if len(names) != len(form.terms) or len(names) > 1:
+            return None
+        own.update(names)
+    tied = frozenset[str]().union(*(c.names for c in domain.within))
+    if not domain.counted or not tied <= own:
+        return None
+    return count_points({n: r for n, r in domain.ranges.items() if n in own}, domain.within)
 
 
 def _image(form: Linear, domain: Domain) -> tuple[Progression, bool]:
@@ -108,7 +138,8 @@ def union_size(boxes: Sequence[Box]) -> tuple[int, bool]:
             kept.append(b)
     if len(kept) <= 1:
         return (kept[0].size if kept else 0), exact
-    if len(kept) > _MOST_BOXES or any(d.step != 1 for b in kept for d in b.dims):
+    partial = any(b.part is not None for b in kept)
+    if partial or len(kept) > _MOST_BOXES or any(d.step != 1 for b in kept for d in b.dims):
         return kept[0].size, False
     cuts = []
     for axis in range(len(kept[0].dims)):

@@ -153,3 +153,34 @@ def test_one_statement_that_names_an_element_twice_loads_it_once() -> None:
         Block((lifted.loop("i", n, Store("y", (i,), square), kind=LoopKind.PARALLEL),)),
     )
     assert extract(k, {"n": N}).buffer("x").reuse == 1.0
+
+
+def test_a_triangle_is_half_of_the_square() -> None:
+    n, i, k = var("n"), var("i"), var("k")
+    fold = lifted.loop("k", add(i, 1), Store("y", (i, k), lifted.ld("x", i, k)))
+    triangle = Kernel(
+        "triangle",
+        ("x", "y", "n"),
+        (lifted.buf("x", n, n), lifted.buf("y", n, n)),
+        (Scalar("n", DType.I32, True),),
+        Block((lifted.loop("i", n, fold, kind=LoopKind.PARALLEL),)),
+    )
+    f = extract(triangle, {"n": N})
+    assert f.exact
+    assert f.buffer("x").read_elements == f.buffer("y").written_elements == N * (N + 1) // 2
+
+
+def test_a_band_between_two_loops_is_counted() -> None:
+    n, i, j = var("n"), var("i"), var("j")
+    body = If(compare(BinaryOp.LE, j, i), Block((Store("y", (i, j), lifted.ld("x", i)),)))
+    band = Kernel(
+        "band",
+        ("x", "y", "n"),
+        (lifted.buf("x", n), lifted.buf("y", n, n)),
+        (Scalar("n", DType.I32, True),),
+        Block((lifted.loop("i", n, lifted.loop("j", n, body, kind=LoopKind.PARALLEL)),)),
+    )
+    f = extract(band, {"n": N})
+    assert f.buffer("y").written_elements == N * (N + 1) // 2 and f.buffer("y").exact
+    # Not every iteration reads an element of its own: no more than the estimate may be claimed.
+    assert f.buffer("x").read_elements == N and not f.buffer("x").exact
