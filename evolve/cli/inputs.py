@@ -43,15 +43,17 @@ def problem_request(
     kernel: Path, entry: str | None, workload: Path | None, device: str, numerics: str | None
 ) -> ProblemRequest:
     """The request of these options, files read. Raises EvolveError."""
+    from evolve.frontend.includes import self_contained
     from evolve.search.problem import ProblemRequest
     from evolve.workload.model import Contract
 
     if numerics is not None and numerics not in get_args(Contract):
         names = ", ".join(get_args(Contract))
         raise EvolveError("usage", f"there is no numerics contract {numerics!r}", hint=f"contracts: {names}")
+    text = read_text(kernel, "kernel file")
     return ProblemRequest(
         kernel_file=str(kernel),
-        kernel_text=read_text(kernel, "kernel file"),
+        kernel_text=text if str(kernel) == "-" else self_contained(kernel, text),
         entry=entry,
         workload_text=None if workload is None else read_text(workload, "workload file"),
         workload_file=None if workload is None else str(workload),

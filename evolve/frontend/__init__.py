@@ -1,6 +1,7 @@
 """CUDA C++ to IR.
 
 `clang`       libclang: parsing with our own stub headers, operator kinds, literal values
+`includes`    headers beside the file, written into its text
 `locate`      kernels, launches and comment blocks of a file
 `ctree`       a small typed C tree; `read` builds it from libclang's cursors
 `polynomial`  integer polynomials over loop variables and scalars; `prove` bounds them

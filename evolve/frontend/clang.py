@@ -7,17 +7,18 @@ are those of the macro's use and not of its expansion.
 from __future__ import annotations
 
 import ctypes
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from evolve.frontend.includes import Origins, read_source, self_contained
 from evolve.ir.errors import EvolveError
 
 _STUBS = Path(__file__).with_name("stubs")
 _PRELUDE = _STUBS / "evolve_cuda.h"
-_MISSING_HEADER_ROUNDS = 64
-MAX_SOURCE_BYTES = 4_000_000
+_INCLUDE = re.compile(rb"^[ \t]*#[ \t]*(?:include|import)[^\n]*", re.MULTILINE)
 
 # CXBinaryOperatorKind and CXUnaryOperatorKind of libclang 17 and newer.
 _BINARY = [
@@ -71,13 +72,17 @@ class Problem:
 
 @dataclass(frozen=True)
 class Parsed:
-    """A parsed file. `root` is the translation unit's cursor; `problems` the errors in the file itself."""
+    """A parsed text. `root` is the translation unit's cursor; `problems` the errors in the text itself.
+
+    Lines are those of `text`, which holds the headers too; `origins` tells which file they come from.
+    """
 
     path: Path
     text: str
     root: Any
     problems: tuple[Problem, ...]
     unit: Any
+    origins: Origins
 
 
 @cache
@@ -134,67 +139,39 @@ def evaluate(cursor: Any) -> int | float | None:
 
 
 def parse(path: str | Path, text: str | None = None) -> Parsed:
-    """Parse a CUDA file, or `text` as though it stood at `path`.
+    """Parse a CUDA file with the headers of its folder, or `text` as though it stood at `path`.
 
-    Headers that are not found are replaced by empty ones, one round after the other: clang stops
-    at the first missing header and hides every later error.
+    Other headers count as empty. No file is opened for clang: what the text may include is blanked,
+    and a text that has clang read a file all the same is refused.
 
-    Raises EvolveError: no-file (missing, unreadable, not text, too large).
+    Raises EvolveError: no-file (missing, unreadable, not text, too large), syntax-error.
     """
     from clang import cindex
 
     source = Path(path)
-    text = read_source(source) if text is None else text
+    text = self_contained(source, read_source(source)) if text is None else text
     _library()
     arguments = [
         "-x", "cuda", "-std=c++17", "-nostdinc", "-nocudainc", "-nocudalib", "--cuda-host-only",
         "--cuda-gpu-arch=sm_70", "-ferror-limit=0", "-Wno-everything",
-        "-include", str(_PRELUDE), "-isystem", str(_STUBS),
+        "-include", str(_PRELUDE),
     ]  # fmt: skip
-    index = cindex.Index.create()
-    stubs: list[tuple[str, str]] = []
     name = str(source)
-    for _ in range(_MISSING_HEADER_ROUNDS):
-        try:
-            unit = index.parse(name, args=arguments, unsaved_files=[(name, text), *stubs])
-        except cindex.TranslationUnitLoadError as error:
-            raise EvolveError("syntax-error", "clang cannot parse this file", file=name) from error
-        missing = _missing_header(unit)
-        if missing is None or any(s[0] == str(_STUBS / missing) for s in stubs):
-            break
-        stubs.append((str(_STUBS / missing), ""))
+    blanked = _INCLUDE.sub(lambda m: b" " * len(m.group()), text.encode()).decode()
+    try:
+        unit = cindex.Index.create().parse(name, args=arguments, unsaved_files=[(name, blanked)])
+    except cindex.TranslationUnitLoadError as error:
+        raise EvolveError("syntax-error", "clang cannot parse this file", file=name) from error
+    for read in unit.get_includes():
+        if read.include.name != str(_PRELUDE):
+            line = read.location.line
+            raise EvolveError("syntax-error", "an #include that is written oddly", file=name, line=line)
     problems = tuple(
         Problem(d.severity, d.location.line, d.location.offset, d.spelling)
         for d in unit.diagnostics
         if d.severity >= 3 and d.location.file is not None
     )
-    return Parsed(source, text, unit.cursor, problems, unit)
-
-
-def read_source(path: Path) -> str:
-    """The text of a kernel file. Raises EvolveError no-file."""
-    if not path.is_file():
-        what = "is a folder, not a file" if path.is_dir() else "does not exist"
-        raise EvolveError("no-file", f"{path} {what}", file=str(path), hint="give the path of a .cu file")
-    try:
-        if path.stat().st_size > MAX_SOURCE_BYTES:
-            raise EvolveError("no-file", f"{path} is larger than {MAX_SOURCE_BYTES} bytes", file=str(path))
-        data = path.read_bytes()
-        if b"\0" in data:
-            raise EvolveError("no-file", f"{path} is not a text file", file=str(path))
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise EvolveError("no-file", f"{path} is not UTF-8 text", file=str(path)) from error
-    except OSError as error:
-        raise EvolveError("no-file", f"{path} cannot be read: {error.strerror}", file=str(path)) from error
-
-
-def _missing_header(unit: Any) -> str | None:
-    for d in unit.diagnostics:
-        if d.severity == 4 and d.spelling.endswith("file not found"):
-            name: str = d.spelling.split("'")[1]
-            return name
-    return None
+    return Parsed(source, text, unit.cursor, problems, unit, Origins(source, text))
 
 
 def kind(cursor: Any) -> str:

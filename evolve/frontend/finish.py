@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from evolve.frontend.domain import Axis, Domain
+from evolve.frontend.includes import Origins
 from evolve.frontend.polynomial import expression, variable
 from evolve.frontend.prove import simplify
 from evolve.frontend.variables import Thread
 from evolve.ir.expr import Expr, Load, Var
 from evolve.ir.kernel import Kernel
-from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Origin, Reduce, Stmt, Store
+from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Origin, Reduce, Span, Stmt, Store
 from evolve.ir.types import DType, LoopKind
 from evolve.ir.visit import fresh, map_block_exprs, map_expr, walk
 
@@ -130,3 +131,28 @@ def numbered(block: Block) -> Block:
 def assemble(name: str, thread: Thread, buffers: tuple[Buffer, ...], body: Block) -> Kernel:
     """The kernel."""
     return Kernel(name, tuple(thread.params), buffers, tuple(thread.scalars), body)
+
+
+def located(kernel: Kernel, origins: Origins) -> Kernel:
+    """Lines of the text replaced by the files and lines that they were read from."""
+
+    def span(s: Span | None) -> Span | None:
+        return s and Span(*origins.of(s.line), s.column)
+
+    def go(b: Block) -> Block:
+        out: list[Stmt] = []
+        for s in b.stmts:
+            match s:
+                case For():
+                    out.append(replace(s, body=go(s.body), span=span(s.span)))
+                case If():
+                    out.append(replace(s, body=go(s.body), orelse=go(s.orelse), span=span(s.span)))
+                case Alloc():
+                    out.append(Alloc(replace(s.buffer, span=span(s.buffer.span))))
+                case Store() | Reduce():
+                    out.append(replace(s, span=span(s.span)))
+                case _:
+                    out.append(s)
+        return Block(tuple(out))
+
+    return replace(kernel, body=go(kernel.body))

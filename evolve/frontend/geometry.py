@@ -173,5 +173,6 @@ def find_launch(parsed: Parsed, found: Found) -> LaunchInfo | None:
         dims = launch_dims(found, site)
         if dims is not None:
             grid, block = (tuple(canonical(x) for x in d) for d in dims)
-            return LaunchInfo(site.line, (grid[0], grid[1], grid[2]), (block[0], block[1], block[2]))
+            _, line = parsed.origins.of(site.line)
+            return LaunchInfo(line, (grid[0], grid[1], grid[2]), (block[0], block[1], block[2]))
     return None

@@ -10,7 +10,7 @@ from evolve.frontend.addresses import Shape, accesses, rewrite, shape_of
 from evolve.frontend.clang import Parsed, parse
 from evolve.frontend.domain import Domain, UnboundedError, domain_of
 from evolve.frontend.execute import execute
-from evolve.frontend.finish import assemble, named, nest, numbered
+from evolve.frontend.finish import assemble, located, named, nest, numbered
 from evolve.frontend.geometry import Geometry, LaunchInfo, find_launch
 from evolve.frontend.lanes import gather
 from evolve.frontend.locate import Found, choose, comment_block, kernels
@@ -64,12 +64,14 @@ class Lifted:
 
 def list_kernels(path: str | Path) -> tuple[KernelInfo, ...]:
     """The kernels defined in a file, in textual order. Raises EvolveError no-file, syntax-error."""
-    return tuple(KernelInfo(k.name, k.signature, k.line) for k in kernels(parse(path)))
+    parsed = parse(path)
+    return tuple(KernelInfo(k.name, k.signature, parsed.origins.of(k.line)[1]) for k in kernels(parsed))
 
 
 def lift(path: str | Path, entry: str | None = None, text: str | None = None) -> Lifted:
     """Lift the kernel named `entry` (or the only one) of a CUDA file, or of `text` as though it stood there.
 
+    Headers in the file's folder are read with it; a `text` has to be self-contained (`includes`).
     Raises EvolveError with code no-file, no-kernel, syntax-error, unknown-entry, several-kernels, and
     CannotLiftError (code cannot-lift) with the line, the construct and the reason.
     """
@@ -78,10 +80,10 @@ def lift(path: str | Path, entry: str | None = None, text: str | None = None) ->
     try:
         return _lift(parsed, found)
     except RefusalError as refusal:
-        raise CannotLiftError(str(parsed.path), refusal) from refusal
+        raise CannotLiftError(*parsed.origins.of(refusal.line), refusal) from refusal
     except RecursionError as error:
         deep = RefusalError(found.line, f"kernel {found.name}", "its statements are nested too deeply")
-        raise CannotLiftError(str(parsed.path), deep) from error
+        raise CannotLiftError(*parsed.origins.of(found.line), deep) from error
 
 
 def _lift(parsed: Parsed, found: Found) -> Lifted:
@@ -96,7 +98,7 @@ def _lift(parsed: Parsed, found: Found) -> Lifted:
     geometry.settle(thread)
     domain = _domain(thread, geometry, found.line)
     no_wrap = settle(thread.obligations, domain.known, domain.substitution, thread.scalars)
-    kernel = _kernel(found, thread, domain)
+    kernel = located(_kernel(found, thread, domain), parsed.origins)
     grid, block = geometry.dims(thread, domain, found.line)
     needs = geometry.needs(thread, domain, block)
     text = device_text(parsed, found)
@@ -140,7 +142,8 @@ def _refuse_errors(parsed: Parsed, found: Found) -> None:
         inside = any(a <= p.line <= b for a, b in spans)
         if inside or p.message.startswith(("expected '}'", "extraneous closing brace")):
             hint = _FROM_HEADERS if _UNKNOWN.match(p.message) else None
-            raise EvolveError("syntax-error", p.message, file=str(parsed.path), line=p.line, hint=hint)
+            file, line = parsed.origins.of(p.line)
+            raise EvolveError("syntax-error", p.message, file=file, line=line, hint=hint)
 
 
 def _kernel(found: Found, thread: Thread, domain: Domain) -> Kernel:

@@ -91,18 +91,19 @@ def choose(parsed: Parsed, entry: str | None) -> Found:
     if not found:
         if parsed.problems and re.search(r"\b__global__\b", parsed.text):
             p = parsed.problems[0]
-            raise EvolveError("syntax-error", p.message, file=file, line=p.line or None)
+            file, line = parsed.origins.of(p.line)
+            raise EvolveError("syntax-error", p.message, file=file, line=line if p.line else None)
         raise EvolveError(
             "no-kernel", "there is no __global__ function here", file=file, hint="give a CUDA kernel file"
         )
-    listing = "; ".join(f"{k.signature} at line {k.line}" for k in found)
+    listing = "; ".join(f"{k.signature} at {parsed.origins.show(k.line)}" for k in found)
     if entry is None:
         if len(found) > 1:
             raise EvolveError(
                 "several-kernels",
                 f"there are {len(found)} kernels: {listing}",
                 file=file,
-                line=found[0].line,
+                line=parsed.origins.of(found[0].line)[1],
                 hint=f"choose one, as in --entry {found[0].name}",
             )
         return found[0]

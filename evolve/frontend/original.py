@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from evolve.frontend.clang import Parsed, binary_operator, children, evaluate, kind
+from evolve.frontend.includes import LINE
 from evolve.frontend.locate import Found, LaunchSite, top_level
 from evolve.frontend.refuse import RefusalError
 from evolve.ir.expr import Binary, BinaryOp, Expr, index, var
@@ -63,7 +64,7 @@ def device_text(parsed: Parsed, kernel: Found) -> str:
         if any((start <= a and b <= end) or (a <= start and end <= b) for a, b in kept):
             continue
         text[start:end] = b""
-    body = _INCLUDE.sub("", text.decode())
+    body = LINE.sub("", _INCLUDE.sub("", text.decode()))
     body = re.sub(r"/\*\s*evolve\b.*?\*/[ \t]*\n?", "", body, flags=re.DOTALL)
     body = re.sub(r"^[ \t]*using namespace [^;]*;[ \t]*\n", "", body, flags=re.MULTILINE)
     body = re.sub(r"\n[ \t]*\n([ \t]*\n)+", "\n\n", body).strip("\n") + "\n"

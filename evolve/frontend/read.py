@@ -369,12 +369,9 @@ class Reader:
         t = scalar_type(c.type, line)
         args = tuple(self.expr(a) for a in c.get_arguments())
         definition = target.get_definition()
-        if definition is None or definition.location.file is None:
+        file = None if definition is None else definition.location.file
+        if file is None or file.name != self._path:
             return Invoke(name, None, args, t, line)
-        if definition.location.file.name != self._path:
-            raise RefusalError(
-                line, f"call of {name}", f"it is defined in {definition.location.file.name}; paste it here"
-            )
         if kind(definition) != "FUNCTION_DECL" or target.get_num_template_arguments() > 0:
             raise RefusalError(line, f"call of {name}", "only plain device functions can be inlined")
         function = self.function(definition)

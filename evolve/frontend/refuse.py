@@ -18,12 +18,9 @@ class RefusalError(Exception):
 class CannotLiftError(EvolveError):
     """Code cannot-lift: `construct` is what stands at `file`:`line`, `reason` why it is not understood."""
 
-    def __init__(self, file: str, refusal: RefusalError) -> None:
+    def __init__(self, file: str, line: int, refusal: RefusalError) -> None:
         super().__init__(
-            "cannot-lift",
-            f"cannot lift {refusal.construct}: {refusal.reason}",
-            file=file,
-            line=refusal.line,
+            "cannot-lift", f"cannot lift {refusal.construct}: {refusal.reason}", file=file, line=line
         )
         self.construct = refusal.construct
         self.reason = refusal.reason

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from evolve.frontend.lift import Lifted
-from evolve.frontend.refuse import CannotLiftError
 from evolve.ir.printer import print_expr
 
 Lift = Callable[..., Lifted]
@@ -132,13 +130,3 @@ def test_launches_that_cannot_be_read_fall_back_to_the_domain(launch: str, lift_
     lifted = lift_text(file(launch), "work")
     assert lifted.launch is None
     assert print_expr(lifted.original.grid[0]) == "(n + 255) // 256"
-
-
-def test_macros_of_a_local_header_are_refused(lift_text: Lift, tmp_path: Path) -> None:
-    (tmp_path / "mine.h").write_text("#define SCALE 2.f\n")
-    with pytest.raises(CannotLiftError, match="on its own"):
-        lift_text(
-            '#include "mine.h"\n'
-            "__global__ void k(float *y, int n) {\n"
-            "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = SCALE;\n}\n"
-        )
