@@ -33,7 +33,7 @@ class Documented:
 
 
 def documented(capability: tuple[int, int], profiles: Sequence[Profile], base: Profile | None) -> Documented:
-    """What the listed GPUs of this compute capability agree on; with `base`, this GPU's own profile, only that.
+    """What the listed GPUs of this compute capability agree on; with `base`, this GPU's profile, only that.
 
     For a compute capability that no listed GPU has, no rates are known; of the constants, those that are the
     same on all listed NVIDIA GPUs from 8.0 on, as NVIDIA's occupancy tables have it.
@@ -48,8 +48,8 @@ def documented(capability: tuple[int, int], profiles: Sequence[Profile], base: P
         text = "the same on all listed GPUs from compute capability 8.0 on"
         return Documented("not listed", text, constants=constants)
     source = base.stem if base is not None else f"listed GPUs of compute capability {name}"
-    rates = {f.name: _common(getattr(p.rates, f.name) for p in alike) for f in fields(Rates)}
-    del rates["tensor_flop"]
+    names = [f.name for f in fields(Rates) if f.name != "tensor_flop"]
+    rates = {name: _common(getattr(p.rates, name) for p in alike) for name in names}
     tensor = {
         kind: _common(p.rates.tensor_flop.get(kind) for p in alike)
         for kind in dict.fromkeys(k for p in alike for k in p.rates.tensor_flop)
