@@ -13,7 +13,7 @@ from evolve.devices.calibration.describe import describe, next_power, stem_of
 from evolve.devices.calibration.documented import documented
 from evolve.devices.calibration.figures import Figure
 from evolve.ir.errors import EvolveError
-from evolve.sol.ceilings import dram_ceiling, fp32_rate, launch_floor, sfu_rate
+from evolve.sol.ceilings import dram_ceiling, fp32_rate, launch_floor
 from evolve.target.profile import Profile, list_profiles, load_profile
 from evolve.target.schema import as_document, read_profile
 from tests.devices.calibration.gpus import H200
@@ -70,7 +70,6 @@ def test_the_speed_of_light_uses_what_was_measured() -> None:
     assert dram_ceiling(got, 0, 1) == pytest.approx(4620e9)
     assert dram_ceiling(got, 1, 1) == pytest.approx(4150e9)
     assert fp32_rate(got) == pytest.approx(64.5e12 / 2)
-    assert sfu_rate(got) == pytest.approx(4130e9)
     assert launch_floor(got) == pytest.approx(4.5e-6)
 
 
