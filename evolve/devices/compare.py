@@ -21,3 +21,81 @@ def worst_error(got: NDArray[Any], want: NDArray[Any], tolerance: NDArray[Any]) 
         ratio = np.abs(g - w) / np.maximum(allowed, np.finfo(np.float64).tiny)
     ratio = np.where(same, 0.0, np.where(np.isfinite(ratio), ratio, np.inf))
     return float(ratio.max(initial=0.0))
+
+
+def bounds(
+    want: NDArray[Any], tolerance: NDArray[Any], dtype: np.dtype[Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The lowest and the highest value of type `dtype` that `worst_error` accepts, element by element.
+
+    Half the bytes of a value and a tolerance in float64, and a comparison needs no arithmetic. Where any
+    value is right, -inf and inf; where NaN or an infinity is, that twice.
+    """
+    w, t = want.astype(np.float64), tolerance.astype(np.float64)
+    if dtype.kind != "f":
+        return _whole(np.ceil(w - t), dtype), _whole(np.floor(w + t), dtype)
+    with np.errstate(invalid="ignore", over="ignore"):
+        low, high = _rounded(w - t, dtype, np.inf), _rounded(w + t, dtype, -np.inf)
+        point = w.astype(dtype)
+    anything, single = np.isposinf(t), ~np.isfinite(w) | np.isnan(t)
+    low, high = np.where(single, point, low), np.where(single, point, high)
+    return np.where(anything, dtype.type(-np.inf), low), np.where(anything, dtype.type(np.inf), high)
+
+
+def left_alone(low: NDArray[Any], high: NDArray[Any], where: NDArray[Any]) -> None:
+    """Makes elements of `bounds` say that they must keep the poison that they were filled with, in place."""
+    first, last = _ends(low.dtype)
+    low[where], high[where] = last, first
+
+
+def within(
+    got: NDArray[Any], low: NDArray[Any], high: NDArray[Any], poison: NDArray[Any] | None = None
+) -> NDArray[Any]:
+    """Which elements are right by `bounds`; `poison` says which still hold the filling (default: none).
+
+    An element that must be NaN and still is poison was not written, so it is wrong.
+    """
+    left = np.zeros(got.shape, bool) if poison is None else poison
+    with np.errstate(invalid="ignore"):
+        right = (low <= got) & (got <= high)
+        if low.dtype.kind == "f":
+            right |= np.isnan(low) & np.isnan(got) & ~left
+            right |= np.isneginf(low) & np.isposinf(high)
+    first, last = _ends(low.dtype)
+    kept = (low == last) & (high == first)
+    return np.asarray(np.where(kept, left, right))
+
+
+def _ends(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """The least and the greatest value of a type, infinities included."""
+    if dtype.kind == "f":
+        return -np.inf, np.inf
+    if dtype.kind == "b":
+        return False, True
+    return np.iinfo(dtype).min, np.iinfo(dtype).max
+
+
+def _whole(x: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Whole numbers in an integer type, those outside it at its ends."""
+    first, last = _ends(dtype)
+    inside = (x > float(first)) & (x < float(last))
+    return np.where(
+        inside, np.where(inside, x, 0.0).astype(dtype), np.where(x >= float(last), last, first)
+    ).astype(dtype)
+
+
+def _rounded(x: NDArray[Any], dtype: np.dtype[Any], toward: float) -> NDArray[Any]:
+    """`x` in type `dtype`, rounded toward that infinity."""
+    near = x.astype(dtype)
+    back = near.astype(np.float64)
+    beyond = back < x if toward > 0 else back > x
+    return np.where(beyond, np.nextafter(near, dtype.type(toward)), near)
+
+
+def poisoned(a: NDArray[Any], word: int) -> NDArray[Any]:
+    """Which elements of an array that was filled with a 32-bit word still hold it, byte for byte."""
+    flat = np.ascontiguousarray(a)
+    raw = flat.reshape(-1).view(np.uint8)
+    filling = np.resize(np.array([word], "<u4").view(np.uint8), raw.size)
+    same = (raw == filling).reshape(flat.size, a.dtype.itemsize).all(axis=1)
+    return np.asarray(same.reshape(a.shape))

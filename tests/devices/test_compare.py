@@ -7,7 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from evolve.devices.compare import worst_error
+from evolve.devices.compare import bounds, left_alone, poisoned, within, worst_error
+
+TYPES = [np.float32, np.float64, np.int32, np.uint32, np.int64, np.uint64, np.bool_]
 
 
 def test_error_is_counted_in_tolerances() -> None:
@@ -32,3 +34,52 @@ def test_an_infinite_tolerance_accepts_anything_and_nan_nothing() -> None:
     got, want = np.array([math.nan, 3.0]), np.array([1.0, math.inf])
     assert worst_error(got, want, np.array([math.inf, math.inf])) == 0.0
     assert worst_error(got, want, np.array([math.nan, math.nan])) == math.inf
+
+
+def test_bounds_accept_what_the_rule_accepts() -> None:
+    """Neighbours of both edges in the output's type, and every special value, against `worst_error`."""
+    rng = np.random.default_rng(3)
+    want = np.concatenate([rng.standard_normal(2000), [math.nan, math.inf, -math.inf, 0.0, 3.5e38, 1e-46]])
+    tolerance = np.abs(want) * 10.0 ** rng.uniform(-9, 1, want.size)
+    tolerance[::7] = math.inf
+    tolerance[::11] = 0.0
+    low, high = bounds(want, tolerance, np.dtype(np.float32))
+    up, down = np.float32(math.inf), np.float32(-math.inf)
+    for got in (low, high, np.nextafter(low, down), np.nextafter(high, up), np.float32(want)):
+        one_by_one = [
+            worst_error(g[None], w[None], t[None]) <= 1.0
+            for g, w, t in zip(got, want, tolerance, strict=True)
+        ]
+        assert np.array_equal(within(got, low, high), one_by_one)
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.uint32, np.int64, np.uint64])
+def test_bounds_of_integers(kind: type) -> None:
+    last = np.iinfo(kind).max
+    want, tolerance = np.array([5.0, 5.0, 5.0, float(last)]), np.array([0.0, 1.6, math.inf, 0.0])
+    low, high = bounds(want, tolerance, np.dtype(kind))
+    assert low.tolist()[:3] == [5, 4, np.iinfo(kind).min] and high.tolist()[:3] == [5, 6, last]
+    assert within(np.array([6, 6, 6, last], kind), low, high).tolist() == [False, True, True, True]
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_elements_left_alone_must_keep_their_poison(kind: type) -> None:
+    word = 0xFFF81234
+    got = np.resize(np.array([word], "<u4").view(np.uint8), 4 * np.dtype(kind).itemsize).view(kind)
+    assert poisoned(got, word).all()
+    low, high = bounds(np.ones(4), np.zeros(4), np.dtype(kind))
+    left_alone(low, high, np.array([True, True, False, False]))
+    got = got.copy()
+    got[1] = got[3] = 1
+    left = poisoned(got, word)
+    right = within(got, low, high, left)
+    # A byte of poison may be any boolean's: only its exact bytes say that it was left.
+    assert right.tolist()[:2] == [True, False] and right[3]
+    assert not right[2] or kind is np.bool_
+
+
+def test_poison_is_no_nan_that_was_written() -> None:
+    word = 0xFFF81234
+    got = np.array([word, 0x7FFFFFFF], np.uint32).view(np.float32)
+    low, high = bounds(np.full(2, math.nan), np.zeros(2), np.dtype(np.float32))
+    assert within(got, low, high, poisoned(got, word)).tolist() == [False, True]

@@ -1,0 +1,46 @@
+"""Memory of an image that keeps its contents from one launch to the next.
+
+With such memory a kernel can count its launches, or keep a result and copy it out when it is timed. The
+buffers that a launch is given are restored, poisoned and compared; a module's own variables are not, so an
+image with variables is loaded afresh for every launch (library functions bring tables of their own, which
+look the same). What a fresh load does not undo is refused.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from evolve.devices.cuda.faults import BadImageError
+from evolve.toolchain.elf import Elf, open_elf
+
+_MACHINE_CUDA = 190
+_VARIABLES = (".nv.global", ".nv.global.init")
+_CALLS = {
+    "malloc": "a heap that outlives the launch",
+    "free": "a heap that outlives the launch",
+    "vprintf": "output",
+    "cudaLaunchDevice": "launches from the device",
+    "cudaLaunchDeviceV2": "launches from the device",
+    "cudaGetParameterBuffer": "launches from the device",
+    "cudaGetParameterBufferV2": "launches from the device",
+}
+
+
+def has_variables(image: bytes) -> bool:
+    """Whether the image has device variables, initialised or not. Constant memory is none.
+
+    Raises BadImageError when it is no image, or calls what no candidate may: see `_CALLS`.
+    """
+    try:
+        elf = open_elf(image, _MACHINE_CUDA)
+        calls = _calls(elf)
+    except (struct.error, UnicodeDecodeError, IndexError, ValueError) as e:
+        raise BadImageError(f"this is not a readable image: {e}") from e
+    if calls:
+        raise BadImageError(f"it calls {calls[0]} ({_CALLS[calls[0]]})")
+    return any(s.size for s in elf.sections if s.name in _VARIABLES)
+
+
+def _calls(elf: Elf) -> list[str]:
+    # Defined nowhere in the image: a function of the user's that is called `free` is his own.
+    return [s.name for s in elf.symbols() if s.name in _CALLS and s.section == 0]

@@ -1,0 +1,195 @@
+"""Arrays on the device, each between guard bands, in one block of memory without a byte unaccounted for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from evolve.devices.cuda.faults import ArrayMemoryError
+from evolve.devices.cuda.helpers import BLOCK, TYPES
+from evolve.devices.cuda.messages import Array, Compared
+
+GUARD_BYTES = 4096
+"""On each side of every array (integrity rule: at least 4 KiB)."""
+ALIGNMENT = 256
+_PAGE = 2 << 20
+"""The driver hands out memory in pages of this size; a block that ends within one would leave slack."""
+_GUARD_WORD = 0xC5C5C5C5
+RESULTS = 256
+"""Digests that are computed before they are fetched."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """What the worker's parts share: PyCUDA's driver module, cuda-bindings' one, and the helper kernels.
+
+    `key` makes digests unpredictable to a kernel; `results` is the address of room for RESULTS of them;
+    `word` is what outputs are filled with.
+    """
+
+    cuda: Any
+    driver: Any
+    helpers: Any
+    blocks: int
+    key: int
+    results: int
+    word: int
+    _prepared: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def call(self, name: str, formats: str, *args: int | float) -> None:
+        """Launches a helper on as many blocks as fill the device; `formats` as in `struct`."""
+        function = self._prepared.get(name)
+        if function is None:
+            function = self._prepared[name] = self.helpers.get_function(name)
+            function.prepare(list(formats))
+        function.prepared_call((self.blocks, 1, 1), (BLOCK, 1, 1), *args)
+
+    def allocate(self, size: int) -> Any:
+        """Raises ArrayMemoryError when there is not so much."""
+        try:
+            return self.cuda.mem_alloc(max(size, 1))
+        except self.cuda.MemoryError as e:
+            raise ArrayMemoryError(f"{size / 2**20:.0f} MiB for arrays: {e}") from e
+
+    def fill(self, at: int, word: int, size: int) -> None:
+        """Repeats the bytes of a 32-bit word, `at` being a multiple of 4."""
+        if size >= 4:
+            self.cuda.memset_d32(at, word, size // 4)
+        for i in range(size - size % 4, size):
+            self.cuda.memset_d8(at + i, (word >> (8 * (i % 4))) & 0xFF, 1)
+
+    def digests(self, regions: Iterable[tuple[int, int]]) -> list[int]:
+        """A keyed digest of each (address, bytes)."""
+        wanted = list(regions)
+        found: list[int] = []
+        for start in range(0, len(wanted), RESULTS):
+            some = wanted[start : start + RESULTS]
+            self.cuda.memset_d8(self.results, 0, 8 * len(some))
+            for i, (at, size) in enumerate(some):
+                if size:
+                    self.call("ev_digest", "PQQP", at, size, self.key, self.results + 8 * i)
+            got = np.zeros(len(some), np.uint64)
+            self.cuda.memcpy_dtoh(got, self.results)
+            found += [int(x) for x in got]
+        return found
+
+    def compare(self, at: int, bounds: tuple[Array, Array]) -> Compared:
+        """Compares an array on the device with bounds on the host, which are there only meanwhile.
+
+        The memory that held them is overwritten before it is given back, so nothing can find them in it.
+        """
+        low, high = bounds
+        size = low.nbytes
+        block = self.allocate(2 * size + 24)
+        a, b, out = int(block), int(block) + size, int(block) + 2 * size + (-2 * size % 8)
+        try:
+            self.cuda.memcpy_htod(a, np.ascontiguousarray(low))
+            self.cuda.memcpy_htod(b, np.ascontiguousarray(high))
+            start = np.array([0, 2**64 - 1, 0], np.uint64)
+            self.cuda.memcpy_htod(out, start)
+            suffix = TYPES[low.dtype.name][0]
+            self.call(f"ev_compare_{suffix}", "PPPQIP", at, a, b, low.size, self.word, out)
+            self.cuda.memcpy_dtoh(start, out)
+            self.fill(a, _GUARD_WORD, 2 * size)
+        finally:
+            block.free()
+        return Compared(int(start[0]), int(start[1]), float(start[2:].view(np.float64)[0]))
+
+
+class Resident:
+    """A set of arrays on the device with its host original. Raises ArrayMemoryError when it does not fit."""
+
+    def __init__(self, gpu: Gpu, arrays: Mapping[str, Array], shift: int = 0) -> None:
+        self.gpu = gpu
+        self.host = dict(arrays)
+        self.offset: dict[str, int] = {}
+        at = shift + GUARD_BYTES
+        self.gaps: list[tuple[int, int]] = []
+        last = 0
+        for name, a in self.host.items():
+            self.offset[name] = at
+            self.gaps.append((last, at - last))
+            last = at + a.nbytes
+            at = last + GUARD_BYTES
+            at += -at % ALIGNMENT
+        self.size = at + -at % _PAGE
+        self.gaps.append((last, self.size - last))
+        self.block = gpu.allocate(self.size)
+        self.pristine: dict[str, Any] = {}
+        self._fill_gaps(range(len(self.gaps)))
+        for name in self.host:
+            self._upload(name)
+        self.known = dict(zip(self.host, gpu.digests(map(self.region, self.host)), strict=True))
+        self._gap_digests = gpu.digests(self._gaps())
+
+    def pointer(self, name: str) -> int:
+        return int(self.block) + self.offset[name]
+
+    def region(self, name: str) -> tuple[int, int]:
+        """Address and bytes of an array."""
+        return self.pointer(name), self.host[name].nbytes
+
+    def reset(self, name: str) -> None:
+        """Contents as sent: from a copy on the device, after the first time, as long as that is untouched."""
+        size = self.host[name].nbytes
+        if name not in self.pristine:
+            self._upload(name)
+            self.pristine[name] = self.gpu.allocate(size)
+            self._copy(int(self.pristine[name]), self.pointer(name), size)
+            return
+        self._copy(self.pointer(name), int(self.pristine[name]), size)
+        if self.gpu.digests([self.region(name)])[0] != self.known[name]:
+            self._upload(name)
+            self._copy(int(self.pristine[name]), self.pointer(name), size)
+
+    def poison(self, name: str) -> None:
+        self.gpu.fill(self.pointer(name), self.gpu.word, self.host[name].nbytes)
+
+    def fetch(self, name: str) -> Array:
+        out = np.empty_like(self.host[name], order="C", subok=False)
+        if out.nbytes:
+            self.gpu.cuda.memcpy_dtoh(out, self.pointer(name))
+        return out
+
+    def damage(self, written: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Inputs that changed (all but `written`), arrays with a changed byte around them; both are repaired.
+
+        A gap belongs to the array before it, the first one to the first array.
+        """
+        inputs = [n for n in self.host if n not in set(written)]
+        found = self.gpu.digests([*map(self.region, inputs), *self._gaps()])
+        changed = tuple(n for n, d in zip(inputs, found, strict=False) if d != self.known[n])
+        gaps = [i for i, d in enumerate(found[len(inputs) :]) if d != self._gap_digests[i]]
+        for name in changed:
+            self._upload(name)
+        self._fill_gaps(gaps)
+        names = list(self.host)
+        return changed, tuple(dict.fromkeys(names[max(0, i - 1)] for i in gaps))
+
+    def free(self) -> None:
+        self.block.free()
+        for a in self.pristine.values():
+            a.free()
+
+    def _gaps(self) -> list[tuple[int, int]]:
+        return [(int(self.block) + at, size) for at, size in self.gaps]
+
+    def _fill_gaps(self, which: Iterable[int]) -> None:
+        for i in which:
+            at, size = self.gaps[i]
+            start = int(self.block) + at
+            head = min(size, -start % 4)
+            for k in range(head):
+                self.gpu.cuda.memset_d8(start + k, _GUARD_WORD & 0xFF, 1)
+            self.gpu.fill(start + head, _GUARD_WORD, size - head)
+
+    def _upload(self, name: str) -> None:
+        if self.host[name].nbytes:
+            self.gpu.cuda.memcpy_htod(self.pointer(name), np.ascontiguousarray(self.host[name]))
+
+    def _copy(self, to: int, source: int, size: int) -> None:
+        if size:
+            self.gpu.cuda.memcpy_dtod(to, source, size)

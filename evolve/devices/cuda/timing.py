@@ -1,0 +1,335 @@
+"""Times of launch sequences: L2 cold and clean before each, pointers rotated, outputs checked after each.
+
+Before every launch two buffers of the worker's own are overwritten, the second more than large enough to push
+everything else out of L2, and then the first is read, so that L2 holds clean lines of it: otherwise the
+candidate would be charged for writing back what the flush left dirty, up to the whole of L2. Persisting
+lines are given up first. Everything that a kernel could have hidden in these buffers is gone as well.
+
+The launches are queued behind this work, so that the host's time to launch them is not in the measurement.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from statistics import mean, median, stdev
+
+from evolve.devices.cuda.faults import ArrayMemoryError
+from evolve.devices.cuda.launching import Call, Images, wait
+from evolve.devices.cuda.memory import ALIGNMENT, Gpu, Resident
+from evolve.devices.cuda.messages import Array, Batch, Measure, Measured, Mismatch
+from evolve.devices.cuda.nvml import Nvml
+
+WRITE_L2 = 4
+READ_L2 = 2
+LEAST_WRITE_BYTES = 256 << 20
+
+WARM_LAUNCHES = 10
+WARM_S = 0.05
+LONG_WARM_S = 0.5
+"""Of a long kernel fewer launches are enough, as long as they last so long."""
+
+STEADY = 0.005
+"""Relative standard error at which sampling stops."""
+SHORT_US = 20.0
+"""Sequences below this are also timed in batches: events resolve about half a microsecond."""
+BATCH_US = 200.0
+BATCH_LAUNCHES = (8, 128)
+BATCH_BYTES = 2 << 30
+LAUNCH_US = 15.0
+"""What the host may take for one launch; a batch is queued behind so much flushing."""
+
+
+def relative_error(samples: Sequence[float]) -> float:
+    """Standard error of the mean over the mean, infinite for fewer than two."""
+    if len(samples) < 2:
+        return float("inf")
+    return float(stdev(samples) / (len(samples) ** 0.5 * mean(samples)))
+
+
+def enough(
+    samples: Sequence[Sequence[float]], least: int, most: int, spent_s: float, budget_s: float
+) -> bool:
+    """The stop rule: every sequence steady after `least` samples, or out of time, or `most` samples."""
+    if not samples or any(not s for s in samples):
+        return False
+    if spent_s > budget_s or min(map(len, samples)) >= most:
+        return True
+    return all(len(s) >= least and relative_error(s) < STEADY for s in samples)
+
+
+def warm(launches: int, spent_s: float) -> bool:
+    """Whether the clock has had time to rise: 10 launches and 50 ms, or two and half a second."""
+    return (launches >= WARM_LAUNCHES and spent_s >= WARM_S) or (launches >= 2 and spent_s >= LONG_WARM_S)
+
+
+def batch_launches(us: float) -> int:
+    """How many launches of a sequence that takes so long make a batch of 200 us, within limits."""
+    low, high = BATCH_LAUNCHES
+    return min(high, max(low, ceil(BATCH_US / max(us, 0.1))))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Microseconds: of the launches; of flush and launches by events; of the same by the host's clock."""
+
+    us: float
+    event_us: float
+    wall_us: float
+
+
+class Timer:
+    """The buffers of the flush, and timing between events. Raises ArrayMemoryError when they do not fit."""
+
+    def __init__(self, gpu: Gpu, l2_bytes: int) -> None:
+        self.gpu = gpu
+        self.write_bytes = max(LEAST_WRITE_BYTES, WRITE_L2 * l2_bytes)
+        self.read_bytes = max(1 << 20, READ_L2 * l2_bytes)
+        self.written = gpu.allocate(self.write_bytes)
+        self.read = gpu.allocate(self.read_bytes)
+        self.sink = gpu.allocate(4)
+        self.persisting_reset = self._reset_persisting()
+
+    def flush(self) -> None:
+        """Queues it; see the module's text."""
+        self._reset_persisting()
+        cuda = self.gpu.cuda
+        cuda.memset_d32(int(self.read), 0x5A5A5A5A, self.read_bytes // 4)
+        cuda.memset_d32(int(self.written), 0, self.write_bytes // 4)
+        self.gpu.call("ev_read", "PQPI", int(self.read), self.read_bytes // 16, int(self.sink), self.gpu.word)
+
+    def sample(self, calls: Sequence[Call], limit_s: float, flushes: int = 1) -> Sample:
+        """Runs `calls` once after a flush. Raises KernelTimeoutError."""
+        event, synchronize = self.gpu.cuda.Event, self.gpu.cuda.Context.synchronize
+        first, start, end = event(), event(), event()
+        synchronize()
+        begin = time.perf_counter()
+        first.record()
+        for _ in range(flushes):
+            self.flush()
+        start.record()
+        for call in calls:
+            call()
+        end.record()
+        wait(end, limit_s)
+        # Work that does not stand before the event, such as a launch elsewhere, would end after it.
+        synchronize()
+        wall = (time.perf_counter() - begin) * 1e6
+        return Sample(float(start.time_till(end)) * 1e3, float(first.time_till(end)) * 1e3, wall)
+
+    def floor(self) -> float:
+        """An empty kernel timed as a sample, microseconds."""
+        return median(self.sample([self._empty], 10.0).us for _ in range(5))
+
+    def floor_batch(self, launches: int, flushes: int) -> float:
+        """An empty kernel, microseconds a launch, in a batch of so many."""
+        return self.sample([self._empty] * launches, 10.0, flushes).us / launches
+
+    def _empty(self) -> None:
+        self.gpu.call("ev_empty", "")
+
+    def _reset_persisting(self) -> bool:
+        reset = getattr(self.gpu.driver, "cuCtxResetPersistingL2Cache", None)
+        try:
+            return reset is not None and int(reset()[0]) == 0
+        except Exception:
+            # A driver without it: cuda-bindings raises when it cannot find the function.
+            return False
+
+
+class Measurement:
+    """One Measure being carried out."""
+
+    def __init__(
+        self,
+        request: Measure,
+        timer: Timer,
+        images: Images,
+        sets: Mapping[str, Resident],
+        expected: Mapping[str, Mapping[str, tuple[Array, Array]]],
+        nvml: Nvml,
+    ) -> None:
+        self.r = request
+        self.timer = timer
+        self.gpu = timer.gpu
+        self.images = images
+        self.sets = [sets[k] for k in request.keys]
+        self.expected = [expected[k] if k else None for k in request.expected] or [None] * len(self.sets)
+        self.nvml = nvml
+        self.mismatches: list[Mismatch] = []
+        self.checked = 0
+        self.event_us: list[float] = []
+        self.wall_us: list[float] = []
+        self._ready: dict[tuple[int, int], list[Call]] = {}
+        count = len(request.cubins)
+        self.known: list[list[Mapping[str, int] | None]] = [list(k) for k in request.known] or [
+            [None] * len(self.sets) for _ in range(count)
+        ]
+
+    def run(self) -> Measured:
+        """All of it. Raises KernelTimeoutError, BadImageError, ArrayMemoryError and PyCUDA's errors."""
+        r = self.r
+        samples: list[list[float]] = [[] for _ in r.cubins]
+        begin, launched = time.monotonic(), 0
+        while not warm(launched, time.monotonic() - begin):
+            self._turn(launched, samples=None)
+            launched += 1
+        before = self.nvml.read()
+        begin, turn = time.monotonic(), 0
+        while not enough(samples, r.least, r.most, time.monotonic() - begin, r.budget_s):
+            self._turn(turn, samples)
+            turn += 1
+        after = self.nvml.read()
+        batches = self._batches(samples) if r.batch else (None,) * len(samples)
+        damage = [on.damage(r.outputs) for on in self.sets]
+        return Measured(
+            samples_us=tuple(map(tuple, samples)),
+            event_us=tuple(self.event_us),
+            wall_us=tuple(self.wall_us),
+            floor_us=self.timer.floor(),
+            batches=batches,
+            checked=self.checked,
+            mismatches=tuple(self.mismatches),
+            changed=tuple(dict.fromkeys(n for changed, _ in damage for n in changed)),
+            broken_guards=tuple(dict.fromkeys(n for _, broken in damage for n in broken)),
+            clocks=(before, after),
+            persisting_reset=self.timer.persisting_reset,
+        )
+
+    def _turn(self, turn: int, samples: list[list[float]] | None) -> None:
+        """Every sequence once on the same set, in even turns forth and in odd ones back: drift cancels."""
+        count = len(self.r.cubins)
+        for k in range(count) if turn % 2 == 0 else range(count - 1, -1, -1):
+            c = turn % len(self.sets)
+            self._prepare(c)
+            s = self.timer.sample(self._calls(k, c), self.r.limit_s)
+            number = -1
+            if samples is not None:
+                samples[k].append(s.us)
+                self.event_us.append(s.event_us)
+                self.wall_us.append(s.wall_us)
+                number = len(samples[k]) - 1
+            self._check(k, number, c, {n: self.sets[c].pointer(n) for n in self.r.outputs})
+
+    def _calls(self, k: int, c: int) -> list[Call]:
+        cubin, launches = self.r.cubins[k], self.r.launches[k]
+        if self.images.keeps_variables(cubin):
+            return self.images.calls(cubin, launches, self.sets[c].pointer)
+        if (k, c) not in self._ready:
+            self._ready[k, c] = self.images.calls(cubin, launches, self.sets[c].pointer)
+        return self._ready[k, c]
+
+    def _prepare(self, c: int) -> None:
+        for name in self.r.outputs:
+            if name in self.r.inouts:
+                self.sets[c].reset(name)
+            else:
+                self.sets[c].poison(name)
+
+    def _check(self, k: int, sample: int, c: int, at: Mapping[str, int]) -> None:
+        """Outputs at these addresses against the digests of the checked run, else against the bounds."""
+        if not at:
+            return
+        self.checked += 1
+        sizes = {n: self.sets[c].host[n].nbytes for n in at}
+        found = dict(zip(at, self.gpu.digests((at[n], sizes[n]) for n in at), strict=True))
+        known, expected = self.known[k][c], self.expected[c]
+        for name, digest in found.items():
+            if known is not None and known.get(name) == digest:
+                continue
+            if expected is None:
+                if known is not None:
+                    self._note(k, sample, c, name, None)
+                continue
+            compared = self.gpu.compare(at[name], expected[name])
+            if compared.wrong:
+                self._note(k, sample, c, name, compared.wrong)
+
+    def _note(self, k: int, sample: int, c: int, name: str, wrong: int | None) -> None:
+        self.mismatches.append(Mismatch(k, sample, self.r.keys[c], name, wrong))
+
+    # ---- batches
+
+    def _batches(self, samples: Sequence[Sequence[float]]) -> tuple[Batch | None, ...]:
+        """Batch times of the short sequences, in the order of `_turn`; all of them in batches as long."""
+        short = [k for k, s in enumerate(samples) if median(s) < SHORT_US]
+        if not short:
+            return (None,) * len(samples)
+        room = sum(a.nbytes + ALIGNMENT for a in self.sets[0].host.values())
+        launches = min(batch_launches(min(median(samples[k]) for k in short)), BATCH_BYTES // room)
+        if launches < 2:
+            return (None,) * len(samples)
+        try:
+            slots = [Slot(self.gpu, self.sets[i % len(self.sets)], i) for i in range(launches)]
+        except ArrayMemoryError:
+            return (None,) * len(samples)
+        try:
+            return self._timed_batches(samples, short, slots)
+        finally:
+            for slot in slots:
+                slot.free()
+
+    def _timed_batches(
+        self, samples: Sequence[Sequence[float]], short: Sequence[int], slots: Sequence[Slot]
+    ) -> tuple[Batch | None, ...]:
+        us: dict[int, list[float]] = {k: [] for k in short}
+        floor: list[float] = []
+        flush_us = max(50.0, median(self.event_us) - median(samples[short[0]]))
+        each = max(len(self.r.launches[k]) for k in short)
+        flushes = max(1, ceil(len(slots) * each * LAUNCH_US / flush_us))
+        for turn in range(self.r.batch):
+            for k in short if turn % 2 == 0 else reversed(short):
+                for slot in slots:
+                    slot.fill(self.r.outputs, self.r.inouts)
+                calls = [
+                    call
+                    for slot in slots
+                    for call in self.images.calls(self.r.cubins[k], self.r.launches[k], slot.pointer)
+                ]
+                s = self.timer.sample(calls, self.r.limit_s * len(slots), flushes)
+                us[k].append(s.us / len(slots))
+                for i, slot in enumerate(slots):
+                    at = {n: slot.pointer(n) for n in self.r.outputs}
+                    self._check(k, -1, i % len(self.sets), at)
+            floor.append(self.timer.floor_batch(len(slots) * each, flushes) * each)
+        return tuple(
+            Batch(len(slots), tuple(us[k]), tuple(floor)) if k in us else None for k in range(len(samples))
+        )
+
+
+class Slot:
+    """A copy of a resident set for one launch of a batch. Raises ArrayMemoryError."""
+
+    def __init__(self, gpu: Gpu, on: Resident, number: int) -> None:
+        self.on = on
+        self.gpu = gpu
+        self.offset: dict[str, int] = {}
+        at = 0
+        for name, a in on.host.items():
+            self.offset[name] = at
+            at += a.nbytes + -a.nbytes % ALIGNMENT
+        self.block = gpu.allocate(at)
+        for name in on.host:
+            self._copy(name)
+
+    def pointer(self, name: str) -> int:
+        return int(self.block) + self.offset[name]
+
+    def fill(self, outputs: Sequence[str], inouts: Sequence[str]) -> None:
+        """As before any launch: in-out arrays as sent, the other outputs poisoned."""
+        for name in outputs:
+            if name in inouts:
+                self.on.reset(name)
+                self._copy(name)
+            else:
+                self.gpu.fill(self.pointer(name), self.gpu.word, self.on.host[name].nbytes)
+
+    def free(self) -> None:
+        self.block.free()
+
+    def _copy(self, name: str) -> None:
+        size = self.on.host[name].nbytes
+        if size:
+            self.gpu.cuda.memcpy_dtod(self.pointer(name), self.on.pointer(name), size)

@@ -1,0 +1,89 @@
+"""The float64 reference at sizes that are too large for the host: run on the GPU, its bounds kept here."""
+
+from __future__ import annotations
+
+from math import prod
+from pathlib import Path
+
+from evolve.codegen.errors import CodegenError
+from evolve.codegen.launch import BufferArg, ConcreteLaunch, ScalarArg
+from evolve.codegen.reference_cuda import CudaReference, render_reference_cuda
+from evolve.codegen.reference_model import Role
+from evolve.codegen.reference_runtime import TOLERANCE_FACTOR
+from evolve.devices.cuda.client import CudaWorker
+from evolve.devices.cuda.messages import Refer
+from evolve.ir.errors import EvolveError
+from evolve.scoring.task import Task
+from evolve.toolchain.nvrtc import compile_cuda
+from evolve.workload.model import Sizes
+
+_BLOCK = 256
+_BLOCKS_PER_SM = 32
+LIMIT_S = 60.0
+
+
+class GpuReference:
+    """The rendered reference of one task, compiled once."""
+
+    def __init__(self, task: Task, worker: CudaWorker, folder: Path) -> None:
+        self.task = task
+        self.worker = worker
+        self.folder = folder
+        self._cubin: bytes | None = None
+        self._reference: CudaReference | None = None
+        try:
+            self._reference = render_reference_cuda(task.source.kernel)
+        except CodegenError:
+            return
+        self._cubin = compile_cuda(self._reference.text, worker.info.arch).cubin
+
+    def bounds(self, key: str, sizes: Sizes) -> dict[str, tuple[Path, Path]] | None:
+        """Files with the lowest and highest right value of each output, computed from a resident set.
+
+        None when the kernel has no such reference, or when it does not fit on the GPU or takes too long.
+        """
+        r = self._reference
+        if r is None or self._cubin is None:
+            return None
+        shapes = {a.name: a.shape(sizes) for a in self.task.workload.arrays}
+        outputs: dict[str, tuple[str, str, str, str]] = {}
+        found: dict[str, tuple[Path, Path]] = {}
+        by_role = {(a.buffer, a.role): a.name for a in r.arrays}
+        for name in self.task.outputs:
+            low, high = (self.folder / f"{key.replace(':', '-')}.{name}.{x}.npy" for x in ("low", "high"))
+            value, error = by_role[name, Role.VALUE], by_role[name, Role.ERROR]
+            outputs[name] = (value, error, str(low), str(high))
+            found[name] = (low, high)
+        request = Refer(
+            self._cubin,
+            self._launches(r, sizes),
+            key,
+            {a.name: a.buffer for a in r.arrays if a.role is Role.INPUT},
+            {a.name: prod(shapes[a.buffer]) for a in r.arrays if a.role is not Role.INPUT},
+            outputs,
+            TOLERANCE_FACTOR,
+            LIMIT_S,
+        )
+        try:
+            self.worker.refer(request)
+        except EvolveError as e:
+            if e.code not in ("gpu-memory", "gpu-failed"):
+                raise
+            return None
+        return found
+
+    def _launches(self, r: CudaReference, sizes: Sizes) -> tuple[ConcreteLaunch, ...]:
+        kernel = self.task.source.kernel
+        # As `ReferenceEmitter.function` declares them: floats as they are, integers as long long.
+        named = zip(r.scalars, (n for n in kernel.params if n in r.scalars), strict=True)
+        scalars = tuple(
+            _scalar(n, kernel.scalar(p).dtype.is_float, kernel.scalar(p).dtype.value, sizes[p])
+            for n, p in named
+        )
+        args: tuple[BufferArg | ScalarArg, ...] = (*(BufferArg(a.name) for a in r.arrays), *scalars)
+        grid = (_BLOCKS_PER_SM * self.worker.info.multiprocessors, 1, 1)
+        return tuple(ConcreteLaunch(k, args, grid, (_BLOCK, 1, 1)) for k in r.kernels)
+
+
+def _scalar(name: str, is_float: bool, dtype: str, value: int | float) -> ScalarArg:
+    return ScalarArg(name, dtype if is_float else "i64", value)

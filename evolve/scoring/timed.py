@@ -1,0 +1,160 @@
+"""The timed sizes on the GPU: several sets of inputs with what they must give."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evolve.codegen.launch import ConcreteLaunch
+from evolve.devices.compare import bounds, left_alone, poisoned, within
+from evolve.devices.cuda.client import CudaWorker
+from evolve.devices.cuda.messages import Execute, SetArrays, SetExpected
+from evolve.features.extract import extract
+from evolve.ir.errors import EvolveError
+from evolve.ir.types import LoopKind
+from evolve.ir.visit import loop_sites, variables
+from evolve.scoring.correctness import TOO_SMALL_LAUNCH
+from evolve.scoring.reference_gpu import GpuReference
+from evolve.scoring.references import References
+from evolve.scoring.task import Task
+from evolve.workload.model import Sizes
+
+LIGHT_INSTANCES = 1e9
+"""Statement instances up to which the reference is computed on the host, where the GPU's cannot be."""
+FAMILY = "normal"
+"""All candidates are timed on the same distribution: values change power, and so clocks."""
+COPIES = 3
+SHARE = 0.3
+"""Of the GPU's memory that the sets of one timed size may take."""
+SHIFT_BYTES = 256
+ORIGINAL_LIMIT_S = 60.0
+
+Bounds = dict[str, tuple[NDArray[Any], NDArray[Any]]]
+
+
+@dataclass(frozen=True)
+class TimedShape:
+    """Resident sets at one timed size, and the SetExpected of each; None when nothing tells what is right.
+
+    source   where the bounds come from: reference (float64), original (its own result, twice the tolerance)
+    """
+
+    sizes: Sizes
+    keys: tuple[str, ...]
+    expected: tuple[str | None, ...]
+    source: str
+
+
+def secret_seed(secret: int, *parts: object) -> int:
+    """A seed that nobody can know who does not know `secret`; for each list of parts another."""
+    text = "/".join([str(secret), *map(str, parts)])
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+class Preparation:
+    """Makes the timed sizes of a task resident."""
+
+    def __init__(self, task: Task, worker: CudaWorker, folder: Path, secret: int) -> None:
+        self.task = task
+        self.worker = worker
+        self.folder = folder
+        self.secret = secret
+        self.reference = GpuReference(task, worker, folder)
+
+    def prepare(self, k: int, sizes: Sizes, cubin: bytes, original: tuple[ConcreteLaunch, ...]) -> TimedShape:
+        """Timed size `k`. `cubin` and `original`: the kernel as given.
+
+        Raises EvolveError `baseline-failed` when the original fails at these sizes or leaves elements alone
+        that the kernel computes, and as CudaWorker.
+        """
+        size = self.task.workload.bytes_at(sizes)
+        copies = max(1, min(COPIES, int(SHARE * self.worker.info.memory_bytes / max(1, size))))
+        keys: list[str] = []
+        expected: list[str | None] = []
+        source = "reference"
+        for c in range(copies):
+            key = f"timed:{k}:{c}"
+            references = References(replace(self.task, seed=secret_seed(self.secret, "timed", k, c)))
+            inputs = references.inputs(sizes, FAMILY)
+            self.worker.set_arrays(SetArrays(key, self._files(key, inputs), c * SHIFT_BYTES))
+            own = self._run(key, cubin, original)
+            found, source = self._bounds(references, key, sizes, own)
+            keys.append(key)
+            if found is None:
+                expected.append(None)
+                continue
+            self._untouched(found, own, inputs)
+            name = f"expected:{key}"
+            files = {n: self._pair(f"{key}.{n}", *pair) for n, pair in found.items()}
+            self.worker.set_expected(SetExpected(name, files))
+            expected.append(name)
+        return TimedShape(sizes, tuple(keys), tuple(expected), source)
+
+    def _run(self, key: str, cubin: bytes, launches: tuple[ConcreteLaunch, ...]) -> dict[str, NDArray[Any]]:
+        done = self.worker.execute(
+            Execute(cubin, launches, key, self.task.outputs, self.task.inouts, limit_s=ORIGINAL_LIMIT_S)
+        )
+        if done.error:
+            raise EvolveError("baseline-failed", f"the kernel as given fails at its timed size: {done.error}")
+        return done.outputs
+
+    def _bounds(
+        self, references: References, key: str, sizes: Sizes, own: Mapping[str, NDArray[Any]]
+    ) -> tuple[Bounds | None, str]:
+        files = self.reference.bounds(key, sizes)
+        if files is not None:
+            return {n: (np.load(low), np.load(high)) for n, (low, high) in files.items()}, "reference"
+        if extract(self.task.source.kernel, sizes).instances <= LIGHT_INSTANCES:
+            e = references.expected(sizes, FAMILY, keep=False)
+            return {n: bounds(e.values[n], e.tolerances[n], a.dtype) for n, a in own.items()}, "reference"
+        small = same_sums(self.task, sizes)
+        if small is None:
+            return None, "none"
+        # The sums of that size are as long as those of the timed one, so its errors are as large; both the
+        # original and the candidate may be off by one tolerance.
+        e = references.expected(small, FAMILY, keep=False)
+        return {
+            n: bounds(a.astype(np.float64), np.full(a.shape, 2 * float(e.tolerances[n].max())), a.dtype)
+            for n, a in own.items()
+        }, "original"
+
+    def _untouched(
+        self, found: Bounds, own: Mapping[str, NDArray[Any]], inputs: Mapping[str, NDArray[Any]]
+    ) -> None:
+        """What the original leaves alone must still be poison after a candidate."""
+        for name, (low, high) in found.items():
+            if name in self.task.inouts:
+                continue
+            left = poisoned(own[name], self.worker.poison)
+            if (left & ~within(inputs[name], low, high)).any():
+                raise EvolveError("baseline-failed", TOO_SMALL_LAUNCH.format(name))
+            left_alone(low, high, left)
+
+    def _files(self, key: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, str]:
+        return {n: self._save(f"{key}.{n}", a) for n, a in arrays.items()}
+
+    def _pair(self, stem: str, low: NDArray[Any], high: NDArray[Any]) -> tuple[str, str]:
+        return self._save(f"{stem}.low", low), self._save(f"{stem}.high", high)
+
+    def _save(self, stem: str, a: NDArray[Any]) -> str:
+        path = self.folder / f"{stem.replace(':', '-')}.npy"
+        np.save(path, a)
+        return str(path)
+
+
+def same_sums(task: Task, sizes: Sizes) -> Sizes | None:
+    """Sizes with every parallel extent small and every sequential one as given; None if they are tied."""
+    parallel: set[str] = set()
+    sequential: set[str] = set()
+    for site in loop_sites(task.source.kernel.body).values():
+        loop = site.stmt
+        names = variables(loop.extent)  # type: ignore[union-attr]
+        (parallel if loop.kind is LoopKind.PARALLEL else sequential).update(names)  # type: ignore[union-attr]
+    free = parallel - sequential
+    return {n: min(int(v), 64) if n in free else v for n, v in sizes.items()} if free else None

@@ -1,0 +1,334 @@
+"""A GPU made of numpy arrays, with the part of PyCUDA's interface that the worker uses.
+
+Kernels are Python functions by name; launches happen at once, and what they break is said at the next
+synchronisation, as on a GPU. Time is counted, not taken: each launch moves the clock by its kernel's cost.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from evolve.devices.compare import bounds, poisoned, within
+from evolve.devices.cuda.helpers import TYPES
+
+Kernel = Callable[["Launch"], None]
+ILLEGAL_ADDRESS = 700
+_PAGE = 1 << 21
+
+
+class BrokenError(Exception):
+    """A kernel touched what is not mapped."""
+
+
+class Launch:
+    """What a kernel sees: its arguments, and memory by address."""
+
+    def __init__(
+        self, gpu: FakeCuda, args: tuple[Any, ...], state: dict[str, Any], grid: tuple[int, ...]
+    ) -> None:
+        self.gpu, self.args, self.state, self.grid = gpu, args, state, grid
+
+    def view(self, at: int, count: int, kind: Any = np.float32) -> Any:
+        """Elements at an address; raises BrokenError when they are not all mapped."""
+        return self.gpu.view(at, count * np.dtype(kind).itemsize).view(kind)
+
+
+class FakeCuda:
+    """Stands for `pycuda.driver`; `FakeCuda.driver` for `cuda.bindings.driver`."""
+
+    class Error(Exception):
+        pass
+
+    class MemoryError(Error):
+        pass
+
+    class LogicError(Error):
+        pass
+
+    class device_attribute:  # noqa: N801
+        MULTIPROCESSOR_COUNT = "MULTIPROCESSOR_COUNT"
+        CLOCK_RATE = "CLOCK_RATE"
+        MEMORY_CLOCK_RATE = "MEMORY_CLOCK_RATE"
+        GLOBAL_MEMORY_BUS_WIDTH = "GLOBAL_MEMORY_BUS_WIDTH"
+        L2_CACHE_SIZE = "L2_CACHE_SIZE"
+
+    class function_attribute:  # noqa: N801
+        MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
+
+    def __init__(self, kernels: dict[str, Kernel], *, memory: int = 1 << 34, l2: int = 1 << 16) -> None:
+        self.kernels = {**HELPERS, **kernels}
+        self.costs_us: dict[str, float] = {}
+        self.memory, self.l2 = memory, l2
+        self.used = 0
+        self.blocks: dict[int, np.ndarray[Any, Any]] = {}
+        self.next = _PAGE
+        self.now_us = 0.0
+        self.error = 0
+        self.hung = False
+        self.log: list[str] = []
+        self.driver = FakeDriver(self)
+        self.Context = self
+        self.Event = lambda: FakeEvent(self)
+
+    def init(self) -> None:
+        pass
+
+    def Device(self, ordinal: int) -> FakeDevice:  # noqa: N802
+        return FakeDevice(self)
+
+    # ---- memory
+
+    def mem_alloc(self, size: int) -> Block:
+        if self.used + size > self.memory:
+            raise FakeCuda.MemoryError("cuMemAlloc failed: out of memory")
+        self.used += size
+        at = self.next
+        self.next += size + -size % _PAGE + _PAGE
+        # Large buffers are the flush's: nothing reads what is in them.
+        self.blocks[at] = np.zeros(size, np.uint8)
+        return Block(self, at, size)
+
+    def view(self, at: int, size: int) -> Any:
+        for base, data in self.blocks.items():
+            if base <= at and at + size <= base + len(data):
+                return data[at - base : at - base + size]
+        raise BrokenError(hex(at))
+
+    def memset_d8(self, at: int, value: int, count: int) -> None:
+        self._check()
+        self.view(int(at), count)[:] = value
+
+    def memset_d32(self, at: int, value: int, count: int) -> None:
+        self._check()
+        assert int(at) % 4 == 0
+        self.view(int(at), 4 * count).view(np.uint32)[:] = value
+        self.log.append("memset")
+
+    def memcpy_htod(self, at: int, source: Any) -> None:
+        self._check()
+        self.view(int(at), source.nbytes)[:] = np.ascontiguousarray(source).reshape(-1).view(np.uint8)
+
+    def memcpy_dtoh(self, to: Any, at: int) -> None:
+        self._check()
+        to.reshape(-1).view(np.uint8)[:] = self.view(int(at), to.nbytes)
+
+    def memcpy_dtod(self, to: int, source: int, size: int) -> None:
+        self._check()
+        self.view(int(to), size)[:] = self.view(int(source), size)
+
+    # ---- modules and time
+
+    def module_from_buffer(self, image: bytes) -> FakeModule:
+        self._check()
+        if not image.startswith(b"\x7fELF"):
+            raise FakeCuda.LogicError("cuModuleLoadDataEx failed: device kernel image is invalid")
+        return FakeModule(self)
+
+    def synchronize(self) -> None:
+        self._check()
+
+    def _check(self) -> None:
+        if self.error:
+            raise FakeCuda.LogicError("something failed, in words that nobody should read")
+
+    def get_driver_version(self) -> int:
+        return 13000
+
+
+class FakeDriver:
+    def __init__(self, gpu: FakeCuda) -> None:
+        self.gpu = gpu
+        self.resets = 0
+
+    def cuCtxSynchronize(self) -> tuple[int]:  # noqa: N802
+        assert not self.gpu.hung, "this would never return"
+        return (self.gpu.error,)
+
+    def cuCtxResetPersistingL2Cache(self) -> tuple[int]:  # noqa: N802
+        self.resets += 1
+        return (0,)
+
+
+class FakeContext:
+    def push(self) -> None:
+        pass
+
+    def pop(self) -> None:
+        pass
+
+
+class FakeDevice:
+    def __init__(self, gpu: FakeCuda) -> None:
+        self.gpu = gpu
+
+    def name(self) -> str:
+        return "Fake GPU"
+
+    def retain_primary_context(self) -> FakeContext:
+        return FakeContext()
+
+    def pci_bus_id(self) -> str:
+        return "0000:00:00.0"
+
+    def compute_capability(self) -> tuple[int, int]:
+        return 9, 0
+
+    def total_memory(self) -> int:
+        return self.gpu.memory
+
+    def get_attribute(self, name: str) -> int:
+        return {"MULTIPROCESSOR_COUNT": 2, "L2_CACHE_SIZE": self.gpu.l2}.get(name, 1000)
+
+
+class Block:
+    def __init__(self, gpu: FakeCuda, at: int, size: int) -> None:
+        self.gpu, self.at, self.size = gpu, at, size
+
+    def __int__(self) -> int:
+        return self.at
+
+    def free(self) -> None:
+        if self.gpu.blocks.pop(self.at, None) is not None:
+            self.gpu.used -= self.size
+
+
+class FakeEvent:
+    def __init__(self, gpu: FakeCuda) -> None:
+        self.gpu = gpu
+
+    def record(self) -> None:
+        self.gpu._check()
+        self.at = self.gpu.now_us
+        self.gpu.log.append("event")
+
+    def query(self) -> bool:
+        self.gpu._check()
+        return not self.gpu.hung
+
+    def time_till(self, end: FakeEvent) -> float:
+        return (end.at - self.at) * 1e-3
+
+
+class FakeModule:
+    def __init__(self, gpu: FakeCuda) -> None:
+        self.gpu = gpu
+        self.state: dict[str, Any] = {}
+
+    def get_function(self, name: str) -> FakeFunction:
+        if name not in self.gpu.kernels:
+            raise FakeCuda.LogicError("cuModuleGetFunction failed: named symbol not found")
+        return FakeFunction(self, name)
+
+
+class FakeFunction:
+    def __init__(self, module: FakeModule, name: str) -> None:
+        self.module, self.name = module, name
+        self.format = ""
+
+    def set_attribute(self, attribute: int, value: int) -> None:
+        if value > 200 << 10:
+            raise FakeCuda.LogicError("cuFuncSetAttribute failed: invalid argument")
+
+    def prepare(self, formats: list[str]) -> None:
+        self.format = "".join(formats)
+
+    def prepared_call(
+        self, grid: tuple[int, ...], block: tuple[int, ...], *args: Any, shared_size: int = 0
+    ) -> None:
+        gpu = self.module.gpu
+        gpu._check()
+        struct.pack(self.format, *args)
+        if block[0] * block[1] * block[2] > 1024:
+            raise FakeCuda.LogicError("cuLaunchKernel failed: invalid argument")
+        gpu.log.append(self.name)
+        gpu.now_us += gpu.costs_us.get(self.name, 1.0)
+        try:
+            gpu.kernels[self.name](Launch(gpu, args, self.module.state, grid))
+        except BrokenError:
+            gpu.error = ILLEGAL_ADDRESS
+
+
+# ---- the worker's own kernels, as their texts say
+
+
+def _mix(x: Any) -> Any:
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def digest_of(data: Any, key: int) -> int:
+    """What `ev_digest` computes of bytes at an address that is a multiple of 4."""
+    words = data[: len(data) // 4 * 4].view(np.uint32).astype(np.uint64)
+    tail = data[len(words) * 4 :].astype(np.uint64)
+    with np.errstate(over="ignore"):
+        base = np.uint64(key)
+        a = _mix(words ^ _mix(base + np.uint64(4) * np.arange(len(words), dtype=np.uint64)))
+        b = _mix(tail ^ _mix(base + np.arange(4 * len(words), len(data), dtype=np.uint64)))
+        return int(a.sum(dtype=np.uint64) + b.sum(dtype=np.uint64))
+
+
+def _digest(x: Launch) -> None:
+    at, size, key, out = x.args
+    x.view(out, 1, np.uint64)[0] += np.uint64(digest_of(x.view(at, size, np.uint8).copy(), key))
+
+
+def _compare(kind: np.dtype[Any]) -> Kernel:
+    def run(x: Launch) -> None:
+        at, low_at, high_at, n, word, out = x.args
+        got, low, high = (x.view(p, n, kind) for p in (at, low_at, high_at))
+        wrong = ~within(got, low, high, poisoned(got, word))
+        found = x.view(out, 3, np.uint64)
+        found[0] = wrong.sum()
+        if wrong.any():
+            found[1] = np.flatnonzero(wrong)[0]
+            found[2:] = np.array([np.inf]).view(np.uint64)
+
+    return run
+
+
+def _bounds(kind: np.dtype[Any]) -> Kernel:
+    def run(x: Launch) -> None:
+        value, error, factor, n, low, high = x.args
+        a, b = bounds(x.view(value, n, np.float64), factor * x.view(error, n, np.float64), kind)
+        x.view(low, n, kind)[:], x.view(high, n, kind)[:] = a, b
+
+    return run
+
+
+HELPERS: dict[str, Kernel] = {
+    "ev_read": lambda x: None,
+    "ev_empty": lambda x: None,
+    "ev_digest": _digest,
+    **{f"ev_compare_{s}": _compare(np.dtype(n)) for n, (s, _) in TYPES.items()},
+    **{f"ev_bounds_{s}": _bounds(np.dtype(n)) for n, (s, _) in TYPES.items()},
+}
+
+
+def hang(x: Launch) -> None:
+    """A kernel that does not end."""
+    x.gpu.hung = True
+
+
+N = 1000
+"""Elements of the arrays x and y of the kernels below."""
+
+
+def twice(x: Launch) -> None:
+    """The honest one: y = 2 x."""
+    a, b = x.args
+    x.view(b, N)[:] = 2 * x.view(a, N)
+
+
+def stray(x: Launch) -> None:
+    """Writes far away."""
+    x.view(x.args[1] + (1 << 45), 1)[:] = 0.0
+
+
+def memory(x: Launch) -> None:
+    """Wants more local memory than there is."""
+    raise FakeCuda.MemoryError("cuLaunchKernel failed: out of memory")
