@@ -10,6 +10,7 @@ from evolve.features.arithmetic import operations
 from evolve.features.domain import domain_of
 from evolve.features.footprint import Box, box_of, union_size
 from evolve.features.model import AccessInfo, BufferUse, Features, LoopInfo, ReductionInfo, Structure
+from evolve.features.product import products
 from evolve.ir.effects import Access, Mode, effects
 from evolve.ir.errors import EvolveError
 from evolve.ir.kernel import Kernel
@@ -42,6 +43,7 @@ def _extract(kernel: Kernel, scalars: Sizes) -> Features:
     loops = _loops(kernel, scalars)
     accessed = accesses(kernel, scalars)
     reduced = reductions(kernel, scalars)
+    structure = _structure(loops, accessed, reduced, reads_constant_offsets(kernel, scalars))
     instances = sum(domain_of(site, scalars).points for _, site in leaves(kernel.body))
     return Features(
         kernel=kernel.name,
@@ -52,8 +54,9 @@ def _extract(kernel: Kernel, scalars: Sizes) -> Features:
         reductions=reduced,
         operations=operations(kernel, scalars),
         instances=instances,
-        structure=_structure(loops, accessed, reduced, reads_constant_offsets(kernel, scalars)),
+        structure=structure,
         exact=all(b.exact for b in buffers),
+        products=products(loops, accessed, buffers) if structure == "contraction" else 0.0,
     )
 
 

@@ -87,6 +87,8 @@ class Features:
     operations    distinct arithmetic results by `<type>.<class>`: fma, add, mul, minmax, div, div_invariant
                   (the divisor is the same for a whole loop), special.<function>, compare, convert, int
     instances     executions of all source statements
+    products      multiply-adds of a matrix product in the wide sense: every loop is shared by exactly two of
+                  result and operands (or by all three), and no element stands for two; 0 for other kernels
     """
 
     kernel: str
@@ -99,6 +101,7 @@ class Features:
     instances: float
     structure: Structure
     exact: bool
+    products: float = 0.0
 
     @property
     def bytes_read(self) -> int:

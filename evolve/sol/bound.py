@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -10,9 +10,16 @@ from evolve.features.extract import extract
 from evolve.features.model import Features
 from evolve.ir.kernel import Kernel
 from evolve.sol import ceilings
+from evolve.sol.ceilings import Ceiling
 from evolve.sol.cost import SOFTWARE_EXP, Cost, least, usual
+from evolve.sol.hierarchy import least_traffic
 from evolve.target.profile import Profile
 from evolve.workload.model import Contract, Sizes
+
+_VECTOR_BYTES = 16
+"""What one lane moves at most with one instruction."""
+_SAME = 0.95
+"""An arithmetic pipe that takes this share of the issue slots' time is what binds, not the slots."""
 
 
 @dataclass(frozen=True)
@@ -21,11 +28,14 @@ class Bound:
 
     time_s        attainable: the largest of `terms`; guides the search and is what fitness divides by
     hard_time_s   no correct run is faster: data-sheet peaks, what fits in L2 not written back; for integrity
-    binding       the name of the largest attainable term: dram, fp32, fp64, sfu, int, tensor or launch
+    binding       the name of the largest attainable term: dram, l2, shared, fp32, fp64, sfu, int, tensor,
+                  issue or launch (`int` counts comparisons, minima and maxima too)
     bytes_read, bytes_written   compulsory traffic, bytes
     operations    lane instructions by pipe in the attainable bound
     l2_resident   everything the kernel touches fits L2 at once: a warm run may beat the dram term
+    warm_time_s   the attainable bound when L2 holds everything beforehand; `time_s` when it does not fit
     terms, hard_terms   seconds by name
+    sources       where each term's rate comes from
     least_fp32    fp32 lane instructions that no program of the plain pipe gets below, whole launch
     exact         false: some traffic could only be estimated; it is then left out of the hard bound
     """
@@ -43,6 +53,8 @@ class Bound:
     contract: Contract
     exact: bool
     least_fp32: float = 0.0
+    warm_time_s: float = 0.0
+    sources: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON data."""
@@ -58,72 +70,107 @@ def bound_of(features: Features, profile: Profile, contract: Contract = "reassoc
     """The bounds that follow from features.
 
     Hard DRAM time is (bytes read + max(0, bytes written - L2)) / data-sheet bandwidth, because lines may stay
-    dirty in L2 when the kernel ends. Attainable DRAM time is all bytes at the measured ceiling of their
-    read:write mix. Arithmetic counts distinct values (`features.operations`).
+    dirty in L2 when the kernel ends. Attainable DRAM time is all bytes at the best that was measured for
+    their read:write mix. Arithmetic counts distinct values (`features.operations`). L2, shared memory and
+    integers have no hard term: no data sheet gives the first two rates, and one integer instruction may do
+    the work of several operations.
     """
     read, written = features.bytes_read, features.bytes_written
-    use, floor = _pipes(features, contract), _least_pipes(features)
-    tensor_macs = _matrix_work(features, contract)
-    terms = {
-        "dram": (read + written) / ceilings.dram_ceiling(profile, read, written),
-        "launch": ceilings.launch_floor(profile),
-        "fp32": (use["fp32"] - tensor_macs) / ceilings.fp32_rate(profile),
-        "fp64": use["fp64"] / ceilings.fp64_rate(profile),
-        "sfu": use["sfu"] / ceilings.sfu_rate(profile),
-        "int": use["int"] / ceilings.int_rate(profile),
-        "tensor": 0.0,
+    need = _sum(features, lambda kind: usual(kind, contract))
+    on_tensor = _matrix_work(features, contract)
+    need["fp32"] -= on_tensor
+    levels = least_traffic(features, profile)
+    # Every lane instruction takes an issue slot, and so does every 16 bytes of a lane's loads and stores.
+    slots = sum(need.values()) + (read + written) / _VECTOR_BYTES
+    amounts: dict[str, tuple[float, Ceiling | None]] = {
+        "dram": (read + written, ceilings.best_dram(profile, read, written)),
+        "l2": (levels.l2, ceilings.l2_ceiling(profile)),
+        "shared": (levels.shared, ceilings.shared_ceiling(profile)),
+        "fp32": (need["fp32"], ceilings.fp32_ceiling(profile)),
+        "fp64": (need["fp64"], ceilings.fp64_ceiling(profile)),
+        "sfu": (need["sfu"], ceilings.sfu_ceiling(profile)),
+        "int": (need["int"], ceilings.int_ceiling(profile)),
+        "tensor": (on_tensor, ceilings.tensor_ceiling(profile, attainable=True)),
+        "issue": (slots, ceilings.issue_ceiling(profile)),
+        "launch": (1.0, ceilings.least_launch(profile)),
     }
+    terms = {n: a / c.rate for n, (a, c) in amounts.items() if a and c is not None}
+    hard, least_fp32 = _hard(features, profile, contract, on_tensor)
+    resident = read + written <= profile.memory.l2_bytes
+    cold = max(terms.values())
+    warm = max(t for n, t in terms.items() if n != "dram")
+    hard_binding = max(hard, key=lambda name: hard[name])
+    return Bound(
+        time_s=cold,
+        hard_time_s=hard[hard_binding],
+        binding=_binding(terms),
+        hard_binding=hard_binding,
+        bytes_read=read,
+        bytes_written=written,
+        operations={name: n for name, n in need.items() if n},
+        l2_resident=resident,
+        terms=terms,
+        hard_terms={name: t for name, t in hard.items() if t},
+        contract=contract,
+        exact=features.exact,
+        least_fp32=least_fp32,
+        warm_time_s=warm if resident else cold,
+        sources={n: amounts[n][1].source for n in terms},  # type: ignore[union-attr]
+    )
+
+
+def _binding(terms: Mapping[str, float]) -> str:
+    """The largest term; the pipe that fills the issue slots rather than they."""
+    name = max(terms, key=lambda n: terms[n])
+    if name != "issue":
+        return name
+    pipes = {
+        n: t for n, t in terms.items() if n in ("fp32", "fp64", "sfu", "int") and t >= _SAME * terms[name]
+    }
+    return max(pipes, key=lambda n: pipes[n]) if pipes else name
+
+
+def _hard(
+    features: Features, profile: Profile, contract: Contract, on_tensor: float
+) -> tuple[dict[str, float], float]:
+    """Seconds by name at the peaks, and the fp32 lane instructions that no program gets below."""
+    floor = _sum(features, least)
     sure_read = sum(b.read_bytes for b in features.buffers if b.exact)
     sure_written = sum(b.written_bytes for b in features.buffers if b.exact)
     kept = min(sure_written, profile.memory.l2_bytes)
     fp32_peak = profile.peaks.fp32_tflops * 1e12 / 2
-    sfu_peak = profile.per_second(profile.rates.mufu)
+    fp64_peak = profile.peaks.fp64_tflops * 1e12 / 2
+    if features.structure == "contraction" and contract != "exact":
+        # Matrix units add in double precision too.
+        fp64_peak = max(fp64_peak, profile.peaks.tensor.get("fp64", 0.0) * 1e12 / 2)
+    comparisons = sum(n for name, n in features.operations.items() if name == "f32.minmax")
+    plain = floor["fp32"] - on_tensor
+    # From compute capability 10.0 on, one instruction may do two fp32 results.
+    packed = 2.0 if (profile.compute_capability or (0, 0)) >= (10, 0) else 1.0
     hard = {
         "dram": (sure_read + sure_written - kept) / profile.memory.dram_bytes_per_s,
-        "fp32": (floor["fp32"] - tensor_macs) / fp32_peak,
-        "fp64": floor["fp64"] / (profile.peaks.fp64_tflops * 1e12 / 2),
-        "sfu": floor["sfu"] / (sfu_peak + fp32_peak / SOFTWARE_EXP),
+        # Minima and maxima have a pipe of their own; only an issue slot is sure to go to them.
+        "fp32": (plain - comparisons) / fp32_peak,
+        "fp64": floor["fp64"] / fp64_peak,
+        "sfu": floor["sfu"] / (profile.per_second(profile.rates.mufu) + fp32_peak / SOFTWARE_EXP),
+        "issue": (plain + floor["sfu"]) / (packed * max(fp32_peak, ceilings.issue_peak(profile))),
         "tensor": 0.0,
     }
-    if tensor_macs:
-        attainable, peak = (ceilings.tensor_rate(profile, attainable=a) for a in (True, False))
-        if attainable is not None and peak is not None:
-            terms["tensor"], hard["tensor"] = tensor_macs / attainable, tensor_macs / peak
-    binding = max(terms, key=lambda name: terms[name])
-    hard_binding = max(hard, key=lambda name: hard[name])
-    return Bound(
-        time_s=terms[binding],
-        hard_time_s=hard[hard_binding],
-        binding=binding,
-        hard_binding=hard_binding,
-        bytes_read=read,
-        bytes_written=written,
-        operations={name: n for name, n in use.items() if n},
-        l2_resident=read + written <= profile.memory.l2_bytes,
-        terms={name: t for name, t in terms.items() if t},
-        hard_terms={name: t for name, t in hard.items() if t},
-        contract=contract,
-        exact=features.exact,
-        least_fp32=floor["fp32"] - tensor_macs,
-    )
+    peak = ceilings.tensor_ceiling(profile, attainable=False)
+    if on_tensor and peak is not None:
+        hard["tensor"] = on_tensor / peak.rate
+    return hard, plain
 
 
-def _pipes(features: Features, contract: Contract) -> dict[str, float]:
-    return _sum(features, {name: usual(name.partition(".")[2], contract) for name in features.operations})
-
-
-def _least_pipes(features: Features) -> dict[str, float]:
-    return _sum(features, {name: least(name.partition(".")[2]) for name in features.operations})
-
-
-def _sum(features: Features, costs: Mapping[str, Cost]) -> dict[str, float]:
+def _sum(features: Features, cost_of: Callable[[str], Cost]) -> dict[str, float]:
     out = {"fp32": 0.0, "fp64": 0.0, "sfu": 0.0, "int": 0.0}
     for name, times in features.operations.items():
-        cost = costs[name]
-        dtype = name.partition(".")[0]
+        dtype, _, kind = name.partition(".")
+        cost = cost_of(kind)
         pipe = {"f32": "fp32", "f64": "fp64"}.get(dtype, "int")
         out[pipe] += cost.plain * times
-        out["sfu" if dtype == "f32" else pipe] += cost.special * times
+        # There are no special functions in double precision: they are polynomials on the plain pipe.
+        out[pipe if dtype == "f64" and kind != "convert" else "sfu"] += cost.special * times
         out["int"] += cost.integer * times
     return out
 

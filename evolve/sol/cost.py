@@ -40,7 +40,8 @@ that no hard bound rests on the special-function unit alone."""
 
 @dataclass(frozen=True)
 class Cost:
-    """Lane instructions on the plain arithmetic pipe, special-function results, integer instructions."""
+    """Lane instructions on the plain arithmetic pipe (fp32, fp64), special-function results (conversions use
+    the same unit), instructions on the integer pipe (comparisons, minima and maxima too)."""
 
     plain: float = 0.0
     special: float = 0.0
@@ -59,8 +60,9 @@ _USUAL: Mapping[str, Cost] = {
     **_LEAST,
     "div": Cost(8, 1),
     "div_invariant": Cost(3),
-    "compare": Cost(1),
-    "convert": Cost(1),
+    "minmax": Cost(0, 0, 1),
+    "compare": Cost(0, 0, 1),
+    "convert": Cost(0, 1),
     "int": Cost(0, 0, 1),
 }
 
