@@ -5,8 +5,8 @@
 Two populations, half each. `walk`: 1 to 12 statements, each drawn from the legal next moves, the primitive
 first and then the move, so that a primitive with many parameters is not drawn more often. `sketch`: one of
 the expert's sketches, its holes filled at random, and 0 to 3 legal moves behind it. A draw is kept when it is
-PROVED, renders differently from those before it and its launch at the timed sizes keeps the GPU in use:
-at least `LEAST_THREADS` threads (a kernel without a bound loop runs in a single one, for minutes).
+PROVED, renders differently from those before it and its launch at the timed sizes has at least `LEAST_THREADS`
+threads, or as many as the kernel as written: a kernel without a bound loop runs in a single one, for minutes.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from evolve.agents.holes import read_template
 from evolve.codegen.module import render
 from evolve.codegen.rendered import concretise
 from evolve.ir.errors import EvolveError
+from evolve.ir.kernel import Module
 from evolve.search.problem import ProblemRequest
 from evolve.search.task import KernelProblem, open_problem
 
 KERNELS = Path(__file__).parents[2] / "kernels"
-LEAST_THREADS = 1 << 12
+LEAST_THREADS = 1 << 16
 MOST_STATEMENTS = 12
 MOST_MOVES = 3
 
@@ -56,10 +57,10 @@ def draw(problem: KernelProblem, population: str, templates: list[str], rng: Ran
     return moves(problem, text, rng.randint(0, MOST_MOVES), rng)
 
 
-def threads(problem: KernelProblem, module: object) -> int:
-    """Of the largest launch at the timed sizes; 0 where the original would run instead."""
-    variant, launches = concretise(render(module), problem.task.workload.timed[0])  # type: ignore[arg-type]
-    return max((prod(x.grid) * prod(x.block) for x in launches), default=0) if variant >= 0 else 0
+def threads(problem: KernelProblem, module: Module, *, variant: int = 0) -> int:
+    """Of the largest launch at the timed sizes; 0 where another than this variant would run."""
+    found, launches = concretise(render(module), problem.task.workload.timed[0])
+    return max((prod(x.grid) * prod(x.block) for x in launches), default=0) if found == variant else 0
 
 
 def main() -> None:
@@ -73,6 +74,7 @@ def main() -> None:
     problem = open_problem(ProblemRequest(str(path), path.read_text(), device="sim:h200-sxm"))
     sizes = {k: int(v) for k, v in problem.info().workload["sizes"].items()}
     templates = [s.text for s in sketches(problem.task.source.kernel, sizes)]
+    least = min(LEAST_THREADS, threads(problem, problem.task.original, variant=-1))
     rng = Random(f"{args.seed}/{args.kernel}")
     seen: set[str | None] = set()
     drawn = 0
@@ -88,7 +90,7 @@ def main() -> None:
                     continue  # a filling of the holes that does not apply
                 if compiled.verdict != "PROVED" or compiled.module_hash in seen:
                     continue
-                if threads(problem, compiled.payload) < LEAST_THREADS:
+                if threads(problem, compiled.payload) < least:
                     continue
                 seen.add(compiled.module_hash)
                 kept += 1
