@@ -181,6 +181,23 @@ _FUNCTIONS: dict[str, Any] = {
     "floor": lambda a: float(math.floor(a)),
     "ceil": lambda a: float(math.ceil(a)),
     "fma": lambda a, b, c: a * b + c,
+    "copysign": math.copysign,
+    "trunc": lambda a: float(np.trunc(a)),
+    "round": lambda a: float(np.trunc(a + math.copysign(0.5, a))) if abs(a) < 2**23 else a,
+    "rint": lambda a: float(np.rint(a)),
+    "fmod": lambda a, b: float(np.fmod(a, b)),
+    "exp10": lambda a: 10.0**a,
+    "log10": lambda a: float(np.log10(a)),
+    "cbrt": lambda a: float(np.cbrt(a)),
+    "hypot": math.hypot,
+    "erfc": math.erfc,
+    "tan": math.tan,
+    "sinh": math.sinh,
+    "cosh": math.cosh,
+    "asin": lambda a: float(np.arcsin(a)),
+    "acos": lambda a: float(np.arccos(a)),
+    "atan": math.atan,
+    "atan2": math.atan2,
 }
 _FUNCTIONS |= {f"fast_{n}": _FUNCTIONS[n] for n in ("exp", "log", "sin", "cos", "pow")}
 _FUNCTIONS["fast_div"] = _fdiv

@@ -130,6 +130,49 @@ __device__ inline ev_num ev_pow(ev_num a, ev_num b, double u) {
     const double e = ev_scaled(b.v * pow(a.v, b.v - 1.0), a.e) + ev_scaled(v * log(ev_abs(a.v)), b.e);
     return ev_result(v, e, u);
 }
+__device__ inline ev_num ev_exp10(ev_num a, double u) {
+    const double v = exp10(a.v);
+    return ev_result(v, ev_scaled(v * 2.302585092994046, a.e), u);
+}
+__device__ inline ev_num ev_log10(ev_num a, double u) {
+    return ev_result(log10(a.v), ev_scaled(0.4342944819032518 / a.v, a.e), u);
+}
+__device__ inline ev_num ev_cbrt(ev_num a, double u) {
+    const double v = cbrt(a.v);
+    return ev_result(v, ev_abs(a.v) > a.e ? ev_scaled(v / (3.0 * a.v), a.e) : 2.0 * cbrt(a.e), u);
+}
+__device__ inline ev_num ev_hypot(ev_num a, ev_num b, double u) {
+    return ev_result(hypot(a.v, b.v), a.e + b.e, u);
+}
+__device__ inline ev_num ev_erfc(ev_num a, double u) {
+    return ev_result(erfc(a.v), ev_scaled(1.1283791670955126 * exp(-a.v * a.v), a.e), u);
+}
+__device__ inline ev_num ev_tan(ev_num a, double u) {
+    const double v = tan(a.v);
+    return ev_result(v, ev_scaled(1.0 + v * v, a.e), u);
+}
+__device__ inline ev_num ev_sinh(ev_num a, double u) {
+    return ev_result(sinh(a.v), ev_scaled(cosh(a.v), a.e), u);
+}
+__device__ inline ev_num ev_cosh(ev_num a, double u) {
+    return ev_result(cosh(a.v), ev_scaled(sinh(a.v), a.e), u);
+}
+// Steep at the ends of their domain: an error that reaches over one decides nothing.
+__device__ inline ev_num ev_arc(double v, ev_num a, double u) {
+    if (a.e > 0.0 && ev_abs(a.v) + EV_FACTOR * a.e >= 1.0) return ev_pair(v, EV_ANY);
+    return ev_result(v, ev_scaled(1.0 / sqrt(1.0 - a.v * a.v), a.e), u);
+}
+__device__ inline ev_num ev_asin(ev_num a, double u) { return ev_arc(asin(a.v), a, u); }
+__device__ inline ev_num ev_acos(ev_num a, double u) { return ev_arc(acos(a.v), a, u); }
+__device__ inline ev_num ev_atan(ev_num a, double u) {
+    return ev_result(atan(a.v), ev_scaled(1.0 / (1.0 + a.v * a.v), a.e), u);
+}
+__device__ inline ev_num ev_atan2(ev_num a, ev_num b, double u) {
+    const double v = atan2(a.v, b.v), e = a.e + b.e, r = hypot(a.v, b.v);
+    const bool cut = b.v - EV_FACTOR * b.e <= 0.0 && ev_abs(a.v) <= EV_FACTOR * a.e;
+    if (e > 0.0 && (cut || r <= EV_FACTOR * e)) return ev_pair(v, EV_ANY);
+    return ev_result(v, ev_scaled(1.0 / r, e), u);
+}
 __device__ inline ev_num ev_fabs(ev_num a, double u) { a.v = ev_abs(a.v); return a; }
 // A step function is exact unless the error of its argument reaches over a step.
 #define EV_STEPS(NAME, STEP) \\
@@ -141,6 +184,21 @@ __device__ inline ev_num ev_fabs(ev_num a, double u) { a.v = ev_abs(a.v); return
     }
 EV_STEPS(ev_floor, floor)
 EV_STEPS(ev_ceil, ceil)
+EV_STEPS(ev_trunc, trunc)
+EV_STEPS(ev_round, round)
+EV_STEPS(ev_rint, rint)
+__device__ inline ev_num ev_copysign(ev_num a, ev_num b, double u) {
+    const double v = copysign(a.v, b.v);
+    const bool either = b.e > 0.0 && ev_abs(b.v) <= EV_FACTOR * b.e;
+    return ev_pair(v, either ? a.e + 2.0 * ev_abs(v) : a.e);
+}
+// Exact, but for operands whose errors reach over a multiple of the divisor.
+__device__ inline ev_num ev_fmod(ev_num a, ev_num b, double u) {
+    const double v = fmod(a.v, b.v), e = a.e + ev_scaled(trunc(a.v / b.v), b.e), reach = EV_FACTOR * e;
+    if (!(e > 0.0)) return ev_exact(v);
+    const bool over = ev_abs(v) <= reach || ev_abs(b.v) - ev_abs(v) <= reach;
+    return ev_pair(v, over || !(v - v == 0.0) ? EV_ANY : e);
+}
 __device__ inline ev_num ev_fma(ev_num a, ev_num b, ev_num c, double u) {
     return ev_result(a.v * b.v + c.v, ev_abs(a.v) * b.e + ev_abs(b.v) * a.e + c.e, u);
 }

@@ -245,11 +245,14 @@ class _Scope:
     def _call(self, e: Call) -> _Value:
         parts = [self.number(a) for a in e.args]
         fn = FUNCTIONS[e.fn]
-        if e.fn in ("fabs",):
+        if e.fn == "fabs":
             return _Value(f"{e.fn}({parts[0].number})", parts[0].loops, constant=parts[0].constant)
         if e.fn == "fma":
             return self._count(e.fn, f"{e.dtype.value}.fma", parts)
-        kind = "convert" if e.fn in ("floor", "ceil") else f"special.{fn.name}"
+        if e.fn == "copysign":
+            return self._count(e.fn, f"{e.dtype.value}.int", parts)
+        steps = ("floor", "ceil", "trunc", "round", "rint")
+        kind = "convert" if e.fn in steps else f"special.{fn.name}"
         return self._count(e.fn, f"{e.dtype.value}.{kind}", parts)
 
 

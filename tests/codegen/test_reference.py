@@ -200,21 +200,26 @@ def unary_kernel(fn: str) -> Kernel:
 
 @pytest.mark.parametrize("fn", list(FUNCTIONS))
 def test_functions(fn: str, cache: Path) -> None:
-    from math import erf
+    from math import erf, erfc
 
     table = {
         "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "log1p": np.log1p, "expm1": np.expm1,
         "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "tanh": np.tanh, "erf": np.vectorize(erf),
         "sin": np.sin, "cos": np.cos, "pow": np.power, "fabs": np.abs, "floor": np.floor, "ceil": np.ceil,
-        "fma": lambda x, z: x * z + 0.5, "div": np.divide,
+        "fma": lambda x, z: x * z + 0.5, "div": np.divide, "copysign": np.copysign, "trunc": np.trunc,
+        "round": lambda x: np.trunc(x + np.copysign(0.5, x)), "rint": np.rint, "fmod": np.fmod,
+        "exp10": lambda x: np.power(10.0, x), "log10": np.log10, "cbrt": np.cbrt, "hypot": np.hypot,
+        "erfc": np.vectorize(erfc), "tan": np.tan, "sinh": np.sinh, "cosh": np.cosh, "asin": np.arcsin,
+        "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2,
     }  # fmt: skip
-    x = RNG.uniform(0.1, 3, 50).astype(np.float32)
+    x = RNG.uniform(0.1, 1 if fn in ("asin", "acos") else 3, 50).astype(np.float32)
     z = RNG.uniform(-2, 2, 50).astype(np.float32)
     values, errors = reference(unary_kernel(fn), {"x": x, "z": z, "y": np.zeros_like(x)}, {"n": 50}, cache)
     f = table[fn.removeprefix("fast_")]
     args = (x, z) if FUNCTIONS[fn].arity >= 2 else (x,)
     np.testing.assert_allclose(values["y"], f(*(a.astype(np.float64) for a in args)), rtol=1e-14)
-    single = f(*args).astype(np.float32)
+    # One rounding for fma, where the product and the sum would have two.
+    single = f(*(a.astype(np.float64) for a in args) if fn == "fma" else args).astype(np.float32)
     assert np.all(np.abs(single - values["y"]) <= TOLERANCE_FACTOR * errors["y"])
 
 
@@ -327,3 +332,35 @@ def test_the_gpu_reference_is_the_same(name: str, cache: Path) -> None:
 def test_a_statement_outside_threads_has_no_gpu_reference() -> None:
     with pytest.raises(CodegenError):
         render_reference_cuda(scheduled_ir.softmax_block(128, 32))
+
+
+@pytest.mark.parametrize(
+    ("fn", "x", "z", "known"),
+    [
+        ("round", 0.5, 0.0, False), ("round", 0.6, 0.0, True), ("rint", 1.5, 0.0, False),
+        ("trunc", 1.0, 0.0, False), ("trunc", 1.5, 0.0, True), ("fmod", 3.0, 1.5, False),
+        ("fmod", 3.5, 1.5, True), ("copysign", 1.0, 0.0, False), ("copysign", 1.0, -1.0, True),
+        ("atan2", 0.0, -1.0, False), ("atan2", 0.0, 1.0, True), ("acos", 1.0, 0.0, False),
+    ],
+)  # fmt: skip
+def test_steps_and_cuts_near_an_uncertain_operand(
+    fn: str, x: float, z: float, known: bool, cache: Path
+) -> None:
+    """A value one rounding away may land on the other side of a step: the bound must reach there."""
+    i, n = var("i"), var("n")
+
+    def near(name: str) -> Expr:
+        third = Const(1.0 / 3.0, F32)
+        return Binary(BinaryOp.SUB, Binary(BinaryOp.ADD, ld(name, i), third, F32), third, F32)
+
+    args = (near("x"),) if FUNCTIONS[fn].arity == 1 else (near("x"), near("z"))
+    body = loop("i", n, Store("y", (i,), Call(fn, args, F32), origin("S0", "i")), kind=LoopKind.PARALLEL)
+    kernel = checked(
+        Kernel(
+            "f", ("x", "z", "y", "n"), (buf("x", n), buf("z", n), buf("y", n)),
+            (Scalar("n", DType.I32, True),), Block((body,)),
+        )
+    )  # fmt: skip
+    arrays = {"x": np.full(1, x, np.float32), "z": np.full(1, z, np.float32), "y": np.zeros(1, np.float32)}
+    _, errors = reference(kernel, arrays, {"n": 1}, cache)
+    assert (TOLERANCE_FACTOR * errors["y"][0] < 1e-3) == known, errors["y"]
