@@ -5,8 +5,8 @@
 Two populations, half each. `walk`: 1 to 12 statements, each drawn from the legal next moves, the primitive
 first and then the move, so that a primitive with many parameters is not drawn more often. `sketch`: one of
 the expert's sketches, its holes filled at random, and 0 to 3 legal moves behind it. A draw is kept when it is
-PROVED, renders differently from those before it and its launch at the timed sizes has at least `LEAST_THREADS`
-threads, or as many as the kernel as written: a kernel without a bound loop runs in a single one, for minutes.
+PROVED, renders differently from those before it and its launch at the timed sizes has at least
+`LEAST_THREADS` threads, or as many as the kernel as written: one without a bound loop runs for minutes.
 """
 
 from __future__ import annotations
