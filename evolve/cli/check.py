@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from evolve.cli import options
 
 _FIELDS = ("code", "statement", "line", "message", "witness", "repair")
@@ -28,6 +25,7 @@ def command(
     from evolve.cli.inputs import compile_program, open_problem, problem_request
     from evolve.cli.output import Output
     from evolve.events.schema import as_json
+    from evolve.report.story import diagnostic_lines
 
     with Output(json) as output:
         problem = open_problem(problem_request(kernel, entry, workload, device, numerics))
@@ -35,15 +33,7 @@ def command(
         diagnostics = [{name: as_json(one.get(name)) for name in _FIELDS} for one in compiled.diagnostics]
         if output.as_json:
             output.document({"verdict": compiled.verdict, "diagnostics": diagnostics})
-        output.text("\n".join([compiled.verdict, *(describe(one) for one in diagnostics)]))
+        output.text(
+            "\n".join([compiled.verdict, *(line for one in diagnostics for line in diagnostic_lines(one))])
+        )
         return 0 if compiled.verdict == "PROVED" else 1
-
-
-def describe(diagnostic: Mapping[str, Any]) -> str:
-    """A diagnostic in lines for a person."""
-    place = f"line {diagnostic['line']}: " if diagnostic.get("line") else ""
-    lines = [f"{place}{diagnostic.get('code')}: {diagnostic.get('message')}"]
-    for name in ("statement", "witness", "repair"):
-        if diagnostic.get(name) is not None:
-            lines.append(f"    {name}: {diagnostic[name]}")
-    return "\n".join(lines)

@@ -8,17 +8,21 @@ from evolve.cli import options
 def command(run: options.Run, json: options.Json = False) -> int:
     """Show what a run came to.
 
-    Baseline, best, speed of light, funnel, files."""
+    Baseline, best, speed of light, funnel, files; and what the result rests on: what was given,
+    assumed, proved, checked and timed."""
     from evolve.cli.output import Output
     from evolve.events.log import read_log
+    from evolve.report.evidence import evidence_text
     from evolve.report.table import final_table
+    from evolve.runs.evidence import evidence
     from evolve.runs.folder import find_run
     from evolve.runs.summary import as_document, fold
 
     with Output(json) as output:
         folder = find_run(run)
-        document = as_document(fold(read_log(folder.log).events), folder.name, folder.blobs)
+        view = fold(read_log(folder.log).events)
+        document = as_document(view, folder.name, folder.blobs)
         if output.as_json:
             output.document(document)
-        output.text(final_table(document, folder.path))
+        output.text(f"{final_table(document, folder.path)}\n\n{evidence_text(evidence(view))}")
         return 0

@@ -23,10 +23,10 @@ def command(
 
     Exit status 1 if it is illegal, incorrect, or cannot be scored.
     """
-    from evolve.cli.check import describe
     from evolve.cli.inputs import compile_program, open_problem, problem_request
     from evolve.cli.output import Output
     from evolve.events.schema import as_json
+    from evolve.report.story import diagnostic_lines
 
     with Output(json) as output:
         problem = open_problem(problem_request(kernel, entry, workload, device, numerics))
@@ -58,7 +58,7 @@ def command(
         if output.as_json:
             output.document(document)
         lines = [f"{compiled.verdict}, {document['status']} {document['message']}".rstrip()]
-        lines += [describe(one) for one in compiled.diagnostics]
+        lines += [line for one in compiled.diagnostics for line in diagnostic_lines(one)]
         if score and score.time_us is not None:
             lines.append(
                 f"{score.time_us:.1f} us {_where(info.device)}, fitness {score.fitness:.3f} "

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 from evolve.cli import options
 
 
@@ -47,5 +50,22 @@ def command(run: options.Run, json: options.Json = False) -> int:
         }
         if output.as_json:
             output.document(document)
-        output.text("\n".join(f"{name:18}{value}" for name, value in document.items()))
+        output.text("\n".join(_lines(document)))
         return 0 if holds else 1
+
+
+def _lines(document: Mapping[str, Any]) -> Iterator[str]:
+    """The answer for a person, then what it rests on."""
+    from evolve.report.units import microseconds
+
+    who = f"candidate {document['candidate']}" if document["candidate"] else "the kernel as given"
+    yield f"{who} of {document['run']} {'holds' if document['holds'] else 'does NOT hold'}"
+    yield f"  proof: {document['verdict']}"
+    if document["status"] is None:
+        yield "  not executed, since it is not proved here"
+        return
+    message = f": {document['message']}" if document["message"] else ""
+    yield f"  execution and checks: {document['status'].replace('_', ' ')}{message}"
+    yield f"  its code is {'the recorded one' if document['same_source'] else 'not the recorded one'}"
+    now, before = (microseconds(document[name]) for name in ("time_us", "recorded_time_us"))
+    yield f"  time ({document['timing']}): {now} now, {before} on record"

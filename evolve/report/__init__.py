@@ -2,6 +2,7 @@
 
 `display`  progress on standard error: plain lines, or `live` on a terminal; `progress` is its state
 `table`    the final table
-`story`    the text of `evolve show`
+`evidence` what a result rests on
+`story`    the text of `evolve show`; `figures` a candidate's figures in it
 `outline`  JSON data as an indented list; `units` numbers, and text made harmless for a terminal
 """

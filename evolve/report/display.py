@@ -15,6 +15,9 @@ from evolve.report.units import duration, harmless, microseconds
 from evolve.search.problem import ProblemInfo
 from evolve.search.state import FUNNEL
 
+FAILED = ("compile_failed", "incorrect", "quarantined")
+"""What may become of a proved program that is not scored: rare, and each worth a line."""
+
 
 class Display(Protocol):
     """Shows a search."""
@@ -62,12 +65,17 @@ def opening(folder: Path, info: ProblemInfo) -> list[str]:
     return [*lines, f"run folder: {folder}"]
 
 
+def failure(result: Result) -> str:
+    """Why a proved program has no score, in a line."""
+    return f"candidate {result.proposal}: {result.status.replace('_', ' ')}: {result.message}"
+
+
 def _standing(time_us: float, fitness: float) -> str:
     return f"{microseconds(time_us)}, {fitness:.3f} of the speed of light"
 
 
 class PlainDisplay:
-    """A line for each champion and for every tenth candidate."""
+    """A line for each champion, each failure after the proof, and every tenth candidate."""
 
     def __init__(self) -> None:
         self._progress = Progress()
@@ -87,6 +95,8 @@ class PlainDisplay:
             self._say(f"baseline: {_standing(body.time_us, body.fitness)}")
         elif isinstance(body, Champion):
             self._say(f"candidate {body.proposal}: {_standing(body.time_us, body.fitness)}")
+        elif isinstance(body, Result) and body.status in FAILED:
+            self._say(failure(body))
         elif isinstance(body, Result) and body.status == "scored" and state.scored % 10 == 0:
             left = progress.time_left_s()
             rest = f"; about {duration(left)} left" if left is not None else ""

@@ -10,8 +10,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from evolve.events.schema import Body
-from evolve.report.display import opening
+from evolve.events.schema import Body, Result
+from evolve.report.display import FAILED, failure, opening
 from evolve.report.progress import Progress
 from evolve.report.units import duration, harmless, microseconds
 from evolve.search.problem import ProblemInfo
@@ -40,6 +40,8 @@ class LiveDisplay:
     def observe(self, body: Body, recorded: bool) -> None:
         """Takes the event in; the next redraw shows it."""
         self._progress.apply(body, recorded)
+        if not recorded and isinstance(body, Result) and body.status in FAILED:
+            self._console.print(Text(harmless(failure(body))))
         if not recorded and body.kind == "proposed" and not self._live.is_started:
             self._live.start()
 

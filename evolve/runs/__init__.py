@@ -2,6 +2,6 @@
 
 `session`  start, resume, replay
 `folder`   what lies in a run's folder, and finding a run by id or path
-`summary`  the document of `run --json`; `story` that of `show --json`
+`summary`  the document of `run --json`; `story` that of `show --json`; `evidence` what a result rests on
 `version`  of the installed package
 """

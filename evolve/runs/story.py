@@ -6,20 +6,27 @@ from typing import Any
 
 from evolve.ir.errors import EvolveError
 from evolve.population.lineage import ancestors
+from evolve.runs.evidence import evidence
 from evolve.runs.folder import RunFolder
 from evolve.runs.summary import RunView, as_document
 from evolve.search.state import SearchState
 
+_FAILED = ("compile_failed", "incorrect", "quarantined")
+
 
 def run_story(view: RunView, folder: RunFolder) -> dict[str, Any]:
-    """The summary, the champions in order, why programs were refused, and what each operator brought."""
+    """The summary, the champions in order, why programs were refused, which failed after that and why, what
+    each operator brought, and what the result rests on (`evidence`)."""
     state = view.state
     refusals: dict[str, int] = {}
+    failures: list[dict[str, Any]] = []
     operators: dict[str, dict[str, int]] = {}
     for number, result in state.results.items():
         for diagnostic in result.diagnostics[:1]:
             code = str(diagnostic.get("code"))
             refusals[code] = refusals.get(code, 0) + 1
+        if result.status in _FAILED:
+            failures.append({"candidate": number, "status": result.status, "message": result.message})
         row = operators.setdefault(state.proposals[number].operator, {})
         row[result.status] = row.get(result.status, 0) + 1
     champions = [_line(state, number) for number in view.champions]
@@ -27,7 +34,9 @@ def run_story(view: RunView, folder: RunFolder) -> dict[str, Any]:
         **as_document(view, folder.name, folder.blobs),
         "champions": champions,
         "refusals": dict(sorted(refusals.items(), key=lambda item: (-item[1], item[0]))),
+        "failures": failures,
         "operators": operators,
+        "evidence": evidence(view),
         "cells": state.archive.occupied,
     }
 
@@ -39,18 +48,20 @@ def candidate_story(view: RunView, folder: RunFolder, number: int) -> dict[str, 
     """
     state, started = view.state, view.started
     assert state.baseline is not None and started is not None
+    timing = {"timing": started.device.timing, "timed": started.workload_summary.get("timed", [])}
     if number == 0:
         blob = state.baseline.source or started.source
         base = state.baseline
         return {
             "run": folder.name,
             **_line(state, 0),
+            **timing,
             "gap": base.gap,
             "detail": base.detail,
             "source": folder.blobs.get(blob),
         }
     if number not in state.proposals:
-        hint = f"candidates are 0 to {len(state.proposals)}"
+        hint = f"there are 0 (the baseline) to {len(state.proposals)}"
         raise EvolveError("no-such-candidate", f"there is no candidate {number}", file=folder.name, hint=hint)
     proposed = state.proposals[number]
     result = state.results.get(number)
@@ -58,6 +69,7 @@ def candidate_story(view: RunView, folder: RunFolder, number: int) -> dict[str, 
     return {
         "run": folder.name,
         **_line(state, number),
+        **timing,
         "note": proposed.note,
         "island": proposed.island,
         "template": proposed.template,

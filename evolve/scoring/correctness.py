@@ -66,11 +66,13 @@ def refused(error: EvolveError, where: str) -> Failure:
 
 @dataclass(frozen=True)
 class Checked:
-    """What was executed: shapes a variant ran on (-1: the original), and the worst error in tolerances."""
+    """What was executed: runs, the variants that ran (-1: the original), the worst error in tolerances, and
+    the sizes, each once."""
 
     runs: int
     variants: tuple[int, ...]
     worst: float
+    shapes: tuple[Sizes, ...] = ()
 
 
 def at_sizes(sizes: Sizes) -> str:
@@ -199,7 +201,8 @@ class Correctness:
         missing_variants = [v for v in wanted if v not in ran]
         if missing_variants:
             return not_judged("", f"no shape was found at which variant {missing_variants[0] + 1} runs")
-        return Checked(len(plan), tuple(sorted(ran)), worst)
+        shapes = {size_key(s): s for s, _ in plan}
+        return Checked(len(plan), tuple(sorted(ran)), worst, tuple(shapes.values()))
 
     def _written(
         self, sizes: Sizes, rendered: Rendered, program: HostProgram, expected: Expected

@@ -16,6 +16,7 @@ from evolve.devices.sim.build import HostProgram, compile_host
 from evolve.devices.sim.tracing import TraceBuffer
 from evolve.ir.errors import EvolveError
 from evolve.ir.kernel import Module
+from evolve.ir.printer import print_expr
 from evolve.scoring.correctness import Checked, Correctness, Failure, at_sizes, refused
 from evolve.scoring.fitness import beats_physics, fitness
 from evolve.scoring.references import References
@@ -163,9 +164,11 @@ class EstimatedScorer:
         resources = [cubin.kernels[x.kernel] for x in used]
         return {
             "timed_variants": variants,
+            "conditions": [print_expr(v.guard) for v in rendered.variants],
             "registers": [r.registers for r in resources],
             "shared_bytes": [r.shared_bytes for r in resources],
             "local_bytes": [r.stack_bytes for r in resources],
             "runs_checked": checked.runs,
+            "shapes_checked": [dict(s) for s in checked.shapes],
             "worst_error": checked.worst,
         }

@@ -116,6 +116,11 @@ def test_the_other_commands_read_the_run(call: Call) -> None:
     ):
         status, out, _ = call(*command)
         assert status == 0 and out.strip()
+    assert call("verify", name)[1].splitlines()[:2] == [
+        f"candidate {best} of {name} holds",
+        "  proof: PROVED",
+    ]
+    assert "  assumed   x and y do not overlap" in call("report", name)[1].splitlines()
 
 
 def test_verify_says_no_when_the_code_differs(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,6 +137,8 @@ def test_verify_says_no_when_the_code_differs(call: Call, monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "evolve.search.task", module)
     status, out, _ = call("verify", name, "--json")
     assert status == 1 and json.loads(out)["same_source"] is False
+    status, out, _ = call("verify", name)
+    assert status == 1 and "does NOT hold" in out and "its code is not the recorded one" in out
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,8 @@ def test_plain_lines(folder: RunFolder, capsys: pytest.CaptureFixture[str]) -> N
     assert [line.split(" scored")[0] for line in lines if " scored (" in line] == [
         f"{n} of 40" for n in (10, 20, 30, 40)
     ]
+    for status in ("compile failed", "incorrect", "quarantined"):
+        assert any(re.match(rf"candidate \d+: {status}: \w", line) for line in lines), status
     assert lines[-1] == "stopped: the budget is spent"
 
 
@@ -74,6 +76,7 @@ def test_live_display_shows_funnel_best_and_budget(folder: RunFolder) -> None:
         f"{document['best']['fitness']:.3f} of the speed of light",
         f"candidate {document['best']['candidate']}",
         *(stage.replace("_", " ") for stage in document["funnel"]),
+        "quarantined: faster than physics",
     ):
         assert text in shown, text
 

@@ -1,0 +1,57 @@
+"""What a run's result rests on: what was given, assumed, proved, checked, timed. A fold over its events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from evolve.runs.summary import RunView
+
+
+def evidence(view: RunView) -> dict[str, Any]:
+    """JSON data about the best program, or the baseline where nothing is better.
+
+    given     kernel file, its kernel, hash of its text, seed, agent, version of the tool
+    assumed   sentences, as when the run began
+    numerics  the contract
+    proved    the verdict, and the condition under which each variant runs (else the original does)
+    checked   runs of the CUDA text under checks, their sizes, families of inputs, the largest error in
+              tolerances; `original`: the same of the kernel as given
+    timed     measured or estimated, on what, at which sizes
+    """
+    started, state = view.started, view.state
+    assert started is not None and state.baseline is not None
+    result = state.results.get(state.champion)
+    workload = started.workload_summary
+    return {
+        "candidate": state.champion,
+        "given": {
+            "kernel_file": started.kernel_file,
+            "kernel": started.entry,
+            "sha256": started.source,
+            "seed": started.settings.seed,
+            "agent": started.settings.agent,
+            "tool_version": started.tool_version,
+        },
+        "assumed": list(started.assumptions),
+        "numerics": started.numerics,
+        "proved": {
+            "verdict": result.verdict if result else None,
+            "conditions": result.detail.get("conditions", []) if result else [],
+        },
+        "checked": {
+            **_checked(result.detail if result else state.baseline.detail),
+            "original": _checked(state.baseline.detail),
+            "families": workload.get("families", []),
+        },
+        "timed": {**started.device.model_dump(), "sizes": workload.get("timed", [])},
+        "sol": started.sol.model_dump(),
+    }
+
+
+def _checked(detail: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "runs": detail.get("runs_checked"),
+        "worst_error": detail.get("worst_error"),
+        "shapes": detail.get("shapes_checked", []),
+    }
