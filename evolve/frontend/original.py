@@ -36,6 +36,7 @@ _MACROS = {
     "M_LN2": "0.69314718055994530942",
 }
 """Macros of the usual headers, defined where the text uses them: run-time compilation has no headers."""
+_PROMOTING = ("pow", "fmod", "atan2", "hypot", "fmax", "fmin", "copysign")
 _TYPES = {
     "int8_t": "signed char",
     "int16_t": "short",
@@ -69,7 +70,7 @@ def device_text(parsed: Parsed, kernel: Found) -> str:
     body = re.sub(r"^[ \t]*using namespace [^;]*;[ \t]*\n", "", body, flags=re.MULTILINE)
     body = re.sub(r"\n[ \t]*\n([ \t]*\n)+", "\n\n", body).strip("\n") + "\n"
     body = _without_unused_macros(body)
-    return _prelude(body) + body
+    return _prelude(body) + _overloads(parsed, needed) + body
 
 
 def read_only(kernel: Found) -> tuple[str, ...]:
@@ -110,6 +111,23 @@ def _prelude(body: str) -> str:
     for name, value in _TYPES.items():
         if re.search(rf"\b{name}\b", body):
             lines += [f"#ifndef {name}", f"#define {name} {value}", "#endif"]
+    return "\n".join(lines) + "\n\n" if lines else ""
+
+
+def _overloads(parsed: Parsed, needed: set[int]) -> str:
+    """Definitions of the calls with a float beside a double: run-time compilation has only their likes."""
+    found: set[tuple[str, str, str]] = set()
+    for c, _ in top_level(parsed):
+        if c.hash not in needed:
+            continue
+        for target in _references(c):
+            types = [p.type.get_canonical().spelling for p in target.get_arguments() if p is not None]
+            if target.spelling in _PROMOTING and sorted(types) == ["double", "float"]:
+                found.add((target.spelling, types[0], types[1]))
+    lines = [
+        f"inline __host__ __device__ double {name}({a} a, {b} b) {{ return {name}((double)a, (double)b); }}"
+        for name, a, b in sorted(found)
+    ]
     return "\n".join(lines) + "\n\n" if lines else ""
 
 

@@ -108,8 +108,11 @@ def _opaque_smallest(p: Poly, a: Binary, known: Known, depth: int) -> bool:
         return nonnegative(rest + slope * value, known, depth)
 
     if a.op in (BinaryOp.MIN, BinaryOp.MAX):
-        both = up == (a.op is BinaryOp.MIN)
-        return (at(x) and at(y)) if both else (at(x) or at(y))
+        if up == (a.op is BinaryOp.MIN):
+            return at(x) and at(y)
+        # One of the two is no smaller (or no larger) than their mean: abs(d) is max(d, -d).
+        mean = rest + rest + slope * (x + y)
+        return at(x) or at(y) or nonnegative(mean, known, depth)
     # Side conditions get less effort, which also ends the recursion.
     less = max(depth - 1, 0)
     if not nonnegative(y - ONE, known, less):

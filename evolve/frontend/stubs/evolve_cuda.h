@@ -60,18 +60,32 @@ EV_MATH1(exp) EV_MATH1(exp2) EV_MATH1(exp10) EV_MATH1(expm1) EV_MATH1(log) EV_MA
 EV_MATH1(log1p) EV_MATH1(sqrt) EV_MATH1(rsqrt) EV_MATH1(cbrt) EV_MATH1(sin) EV_MATH1(cos) EV_MATH1(tan)
 EV_MATH1(asin) EV_MATH1(acos) EV_MATH1(atan) EV_MATH1(sinh) EV_MATH1(cosh) EV_MATH1(tanh) EV_MATH1(erf)
 EV_MATH1(erfc) EV_MATH1(floor) EV_MATH1(ceil) EV_MATH1(trunc) EV_MATH1(round) EV_MATH1(rint) EV_MATH1(fabs)
+EV_MATH1(nearbyint)
 EV_MATH2(pow) EV_MATH2(fmod) EV_MATH2(atan2) EV_MATH2(hypot) EV_MATH2(fmax) EV_MATH2(fmin) EV_MATH2(fdim)
 EV_MATH2(copysign)
 #undef EV_MATH1
 #undef EV_MATH2
+// A float beside a double: the result is double, as with the C++ library (see `original`).
+#define EV_MIXED(n) inline __host__ __device__ double n(float, double); inline __host__ __device__ double n(double, float);
+EV_MIXED(pow) EV_MIXED(fmod) EV_MIXED(atan2) EV_MIXED(hypot) EV_MIXED(fmax) EV_MIXED(fmin) EV_MIXED(copysign)
+#undef EV_MIXED
+__host__ __device__ float pow(float, int); __host__ __device__ double pow(double, int);
 EV_FN(float, fmaf, float, float, float) EV_FN(double, fma, double, double, double)
 __host__ __device__ float fma(float, float, float);
 EV_FN(int, abs, int) __host__ __device__ float abs(float); __host__ __device__ double abs(double);
-__host__ __device__ long abs(long);
-EV_FN(int, isnan, double) EV_FN(int, isinf, double) EV_FN(int, isfinite, double)
+__host__ __device__ long abs(long); __host__ __device__ long long abs(long long);
+EV_FN(long, labs, long) EV_FN(long long, llabs, long long)
+#define EV_TEST(n) EV_FN(int, n, double) __host__ __device__ int n(float);
+EV_TEST(isnan) EV_TEST(isinf) EV_TEST(isfinite)
+#undef EV_TEST
 #define EV_MINMAX(T) __host__ __device__ T min(T, T); __host__ __device__ T max(T, T);
 EV_MINMAX(int) EV_MINMAX(unsigned int) EV_MINMAX(long) EV_MINMAX(unsigned long) EV_MINMAX(long long)
 EV_MINMAX(unsigned long long) EV_MINMAX(float) EV_MINMAX(double)
+#undef EV_MINMAX
+#define EV_MINMAX(R, A, B) __host__ __device__ R min(A, B); __host__ __device__ R max(A, B); \
+    __host__ __device__ R min(B, A); __host__ __device__ R max(B, A);
+EV_MINMAX(double, float, double) EV_MINMAX(unsigned int, int, unsigned int)
+EV_MINMAX(unsigned long, long, unsigned long) EV_MINMAX(unsigned long long, long long, unsigned long long)
 #undef EV_MINMAX
 
 #define EV_DEV(R, name, ...) extern "C" __device__ R name(__VA_ARGS__);
@@ -83,6 +97,10 @@ EV_DEV(float, __fadd_rn, float, float) EV_DEV(float, __fmul_rn, float, float)
 EV_DEV(float, __fmaf_rn, float, float, float) EV_DEV(float, __frsqrt_rn, float)
 EV_DEV(float, __fsqrt_rn, float) EV_DEV(float, __frcp_rn, float) EV_DEV(float, __fdiv_rn, float, float)
 EV_DEV(int, __mul24, int, int) EV_DEV(float, __int2float_rn, int) EV_DEV(float, __uint2float_rn, unsigned int)
+EV_DEV(float, __fsub_rn, float, float) EV_DEV(float, fdividef, float, float)
+EV_DEV(int, __float2int_rn, float) EV_DEV(int, __float2int_rz, float) EV_DEV(int, __float2int_rd, float)
+EV_DEV(int, __float2int_ru, float) EV_DEV(double, __dadd_rn, double, double)
+EV_DEV(double, __dmul_rn, double, double) EV_DEV(double, __fma_rn, double, double, double)
 EV_DEV(float, __int_as_float, int) EV_DEV(int, __float_as_int, float)
 EV_DEV(void, __syncthreads, void) EV_DEV(void, __syncwarp, unsigned int = 0xffffffffu)
 EV_DEV(void, __threadfence, void) EV_DEV(void, __threadfence_block, void)

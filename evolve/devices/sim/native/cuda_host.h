@@ -59,6 +59,9 @@ EV_MATH1(acos) EV_MATH1(atan) EV_MATH1(sinh) EV_MATH1(cosh) EV_MATH1(tanh) EV_MA
 EV_MATH1(atanh) EV_MATH1(erf) EV_MATH1(erfc) EV_MATH1(tgamma) EV_MATH1(lgamma) EV_MATH1(floor)
 EV_MATH1(ceil) EV_MATH1(trunc) EV_MATH1(round) EV_MATH1(rint) EV_MATH1(nearbyint)
 EV_INLINE float pow(float a, float b) { return powf(a, b); }
+EV_INLINE float pow(float a, int b) { return powf(a, (float)b); }
+EV_INLINE double pow(double a, int b) { return pow(a, (double)b); }
+EV_INLINE float copysign(float a, float b) { return copysignf(a, b); }
 EV_INLINE float fmod(float a, float b) { return fmodf(a, b); }
 EV_INLINE float atan2(float a, float b) { return atan2f(a, b); }
 EV_INLINE float hypot(float a, float b) { return hypotf(a, b); }
