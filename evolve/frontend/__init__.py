@@ -4,6 +4,7 @@
 `includes`    headers beside the file, written into its text
 `locate`      kernels, launches and comment blocks of a file
 `ctree`       a small typed C tree; `read` builds it from libclang's cursors
+`steps`       assignments inside expressions become statements
 `polynomial`  integer polynomials over loop variables and scalars; `prove` bounds them
 `values`      what a C expression is worth: integers, data, pointers; `library` the functions
 `variables`   a thread's variables; `expressions`, `loops`, `updates` on top of them

@@ -32,6 +32,7 @@ from evolve.frontend.ctree import (
 )
 from evolve.frontend.library import refuse_cooperation
 from evolve.frontend.refuse import RefusalError
+from evolve.frontend.steps import separated
 from evolve.ir.types import DType
 
 _SCALARS = {
@@ -164,14 +165,14 @@ class Reader:
             return (self._loop(c),)
         if k == "RETURN_STMT":
             parts = children(c)
-            return (Return(self.expr(parts[0]) if parts else None, line),)
+            return separated(Return(self.expr(parts[0]) if parts else None, line))
         if k == "CONTINUE_STMT":
             return (Continue(line),)
         if k == "BINARY_OPERATOR" and binary_operator(c) == ",":
             return tuple(s for part in children(c) for s in self._statement(part))
         if k == "CALL_EXPR" and c.spelling == "printf":
             raise RefusalError(line, "printf", "printing from a kernel is not supported")
-        return (Evaluate(self.expr(c), line),)
+        return separated(Evaluate(self.expr(c), line))
 
     def _declaration(self, d: Any) -> tuple[CStmt, ...]:
         k, line = kind(d), d.location.line
@@ -199,7 +200,7 @@ class Reader:
             if kind(value) == "INIT_LIST_EXPR" and len(children(value)) == 1:
                 value = children(value)[0]
             init = _to(self.expr(value), t, line)
-        return (Declare(d.hash, d.spelling, t, init, line),)
+        return separated(Declare(d.hash, d.spelling, t, init, line))
 
     def _flat(self, listing: Any, t: Array) -> list[CExpr]:
         out: list[CExpr] = []

@@ -65,6 +65,10 @@ REFUSED = {
     "a write to a local array in an expression": (
         "float t[1]; t[0] = 1.f; a = t[0] * 2.f + fill(t, x[i]);", "call of fill"
     ),
+    "a step of a variable that is used beside it": ("int p = 0; y[p++] = x[p];", "assignment"),
+    "a step under a condition": ("int p = 0; a = m > 3 ? x[p++] : 0.f; a += x[p];", "assignment"),
+    "a step behind an and": ("int p = 0; if (m > 3 && x[p++] > 0) a = 1.f;", "assignment"),
+    "an array element set beside a use of it": ("a = (y[i] = x[i]) + y[i];", "assignment"),
     "a loop over memory in a conditional expression": ("a = m > 3 ? total(x + n, m) : 0.f;", "call"),
 }  # fmt: skip
 
@@ -85,6 +89,15 @@ SAME = {
     "a writing call as a statement": "y[i] = x[i]; float b = bump(y, i); a = b; bump(y, i); a += y[i];",
     "a call with a loop in an expression": "a = total(x, m) * 2.f + total(x, n);",
     "a bound of two conditions": "for (int j = 0; j < m && j < 5; ++j) a += x[j];",
+    "assignments in a row": "float b, c; a = b = c = x[i]; a += b * c;",
+    "assignments in a row, rounded on the way": "int b; a = b = 3.75f; a += b;",
+    "assignments to elements in a row": (
+        "float t[3]; t[0] = t[1] = t[2] = x[i]; t[1] += 1.f; a = t[0] + t[1] * 2.f + t[2] * 4.f;"
+    ),
+    "a sum and an assignment in one": "float b = x[i]; a += b = 2.f; a += b;",
+    "a cursor stepped before it is used": "int p = -1; for (int j = 0; j < m; ++j) a += x[++p] * j;",
+    "a step that the value passes through": "int p = 2; int q = (p += 1) * 2; a = p + q;",
+    "steps in a declaration and in a sum": "int p = 0; float b = x[p++]; a = b + p; p--; a += p--; a += p;",
     "alternatives around a condition": "if (i == 0 || i == n - 1) { if (m > 3) a = 1.f; }",
 }
 

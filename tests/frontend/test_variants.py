@@ -217,6 +217,21 @@ VARIANTS = {
           x[i] = 2.0f * y[i];
         }
         void call(float *x, float *y, int n) { scale<<<n / 32, 32>>>(x, y, n); }""",
+    "a cursor stepped where it is used": """
+        __global__ void spread(const float *x, float *y, int rows, int cols) {
+          int r = blockIdx.x * blockDim.x + threadIdx.x;
+          if (r >= rows) return;
+          int at = r * cols;
+          for (int c = 0; c < cols; ++c) y[at++] = x[c] + 1.f;
+        }""",
+    "pointers stepped where they are used": """
+        __global__ void twice(const float *x, float *y, int rows, int cols) {
+          int r = blockIdx.x * blockDim.x + threadIdx.x;
+          if (r >= rows) return;
+          const float *p = x + r * cols;
+          float *q = y + r * cols;
+          for (int c = 0; c < cols; ++c) *q++ = *p++ * 2.f;
+        }""",
     "two grid-stride loops": """
         __global__ void copy2(const float *x, float *y, int rows, int cols) {
           for (int r = blockIdx.y * blockDim.y + threadIdx.y; r < rows; r += gridDim.y * blockDim.y)
