@@ -13,6 +13,7 @@ from evolve.sol import ceilings
 from evolve.sol.ceilings import Ceiling
 from evolve.sol.cost import SOFTWARE_EXP, Cost, least, usual
 from evolve.sol.hierarchy import least_traffic
+from evolve.sol.units import microseconds, size, unit
 from evolve.target.profile import Profile
 from evolve.workload.model import Contract, Sizes
 
@@ -57,8 +58,25 @@ class Bound:
     sources: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON data."""
-        return asdict(self)
+        """As plain JSON data, with the text."""
+        return asdict(self) | {"text": self.lines()}
+
+    def lines(self) -> list[str]:
+        """For people: the bound, each level's part of it, what to know about them."""
+        hard = f"no run below {microseconds(self.hard_time_s)} (data sheet, {unit(self.hard_binding)})"
+        out = [f"{microseconds(self.time_s)} attainable, bound by {unit(self.binding)}; {hard}"]
+        for name, seconds in sorted(self.terms.items(), key=lambda item: -item[1]):
+            what = ""
+            if name == "dram":
+                what = f": {size(self.bytes_read)} read, {size(self.bytes_written)} written"
+            elif name in self.operations:
+                what = f": {self.operations[name]:.3g} lane instructions"
+            out.append(f"{microseconds(seconds):>8}  {unit(name)}{what}; rate {self.sources[name]}")
+        if self.l2_resident:
+            out.append(f"all data fits L2: a warm run may take {microseconds(self.warm_time_s)}")
+        if not self.exact:
+            out.append("some of the traffic is an estimate and left out of the hard bound")
+        return out
 
 
 def bound(kernel: Kernel, scalars: Sizes, profile: Profile, contract: Contract = "reassociate") -> Bound:
