@@ -221,9 +221,9 @@ class MeasuredScorer:
         for k in range(len(self.shapes)):
             self._digests.pop((built.cubin, k), None)
         second = self._once(built, every, is_original=False)
-        if second.status != "scored" or (second.time_s or 0.0) >= (first.time_s or 0.0):
-            return second
-        return replace(first, detail={**first.detail, "looked_at_twice": True})
+        slower = second.status != "scored" or (second.time_s or 0.0) >= (first.time_s or 0.0)
+        chosen = second if slower else first
+        return replace(chosen, detail={**chosen.detail, "looked_at_twice": True})
 
     # ---- small sizes
 

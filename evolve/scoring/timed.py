@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from evolve.codegen.launch import ConcreteLaunch
 from evolve.devices.compare import bounds, left_alone, poisoned, within
 from evolve.devices.cuda.client import CudaWorker
-from evolve.devices.cuda.messages import Execute, SetArrays, SetExpected
+from evolve.devices.cuda.messages import Execute, Executed, SetArrays, SetExpected
 from evolve.features.extract import extract
 from evolve.ir.errors import EvolveError
 from evolve.ir.types import LoopKind
@@ -35,6 +35,7 @@ SHARE = 0.3
 SHIFT_BYTES = 256
 ORIGINAL_LIMIT_S = 60.0
 
+Original = tuple[bytes, tuple[ConcreteLaunch, ...]]
 Bounds = dict[str, tuple[NDArray[Any], NDArray[Any]]]
 
 
@@ -83,33 +84,55 @@ class Preparation:
             references = References(replace(self.task, seed=secret_seed(self.secret, "timed", k, c)))
             inputs = references.inputs(sizes, FAMILY)
             self.worker.set_arrays(SetArrays(key, self._files(key, inputs), c * SHIFT_BYTES))
-            own = self._run(key, cubin, original)
-            found, source = self._bounds(references, key, sizes, own)
+            files, source = self._right(references, key, sizes, inputs, (cubin, original))
             keys.append(key)
-            if found is None:
+            if files is None:
                 expected.append(None)
                 continue
-            self._untouched(found, own, inputs)
             name = f"expected:{key}"
-            files = {n: self._pair(f"{key}.{n}", *pair) for n, pair in found.items()}
             self.worker.set_expected(SetExpected(name, files))
             expected.append(name)
         return TimedShape(sizes, tuple(keys), tuple(expected), source)
 
-    def _run(self, key: str, cubin: bytes, launches: tuple[ConcreteLaunch, ...]) -> dict[str, NDArray[Any]]:
+    def _run(self, key: str, original: Original, *, fetch: bool) -> Executed:
+        cubin, launches = original
+        outputs, inouts = self.task.outputs, self.task.inouts
         done = self.worker.execute(
-            Execute(cubin, launches, key, self.task.outputs, self.task.inouts, limit_s=ORIGINAL_LIMIT_S)
+            Execute(cubin, launches, key, outputs, inouts, fetch=fetch, limit_s=ORIGINAL_LIMIT_S)
         )
         if done.error:
             raise EvolveError("baseline-failed", f"the kernel as given fails at its timed size: {done.error}")
-        return done.outputs
+        return done
+
+    def _right(
+        self,
+        references: References,
+        key: str,
+        sizes: Sizes,
+        inputs: Mapping[str, NDArray[Any]],
+        original: Original,
+    ) -> tuple[dict[str, tuple[str, str]] | None, str]:
+        """Files with the bounds of every output, and where these come from."""
+        files = self.reference.bounds(key, sizes)
+        done = self._run(key, original, fetch=files is None)
+        partial = [n for n, count in done.left.items() if count and n not in self.task.inouts]
+        if files is not None and not partial:
+            return {n: (str(low), str(high)) for n, (low, high) in files.items()}, "reference"
+        own = done.outputs if files is None else self._run(key, original, fetch=True).outputs
+        if files is not None:
+            found: Bounds | None = {n: (np.load(low), np.load(high)) for n, (low, high) in files.items()}
+            source = "reference"
+        else:
+            found, source = self._bounds(references, sizes, own)
+        if found is None:
+            return None, source
+        self._untouched(found, own, inputs)
+        return {n: self._pair(f"{key}.{n}", *pair) for n, pair in found.items()}, source
 
     def _bounds(
-        self, references: References, key: str, sizes: Sizes, own: Mapping[str, NDArray[Any]]
+        self, references: References, sizes: Sizes, own: Mapping[str, NDArray[Any]]
     ) -> tuple[Bounds | None, str]:
-        files = self.reference.bounds(key, sizes)
-        if files is not None:
-            return {n: (np.load(low), np.load(high)) for n, (low, high) in files.items()}, "reference"
+        """Without a reference on the GPU."""
         if extract(self.task.source.kernel, sizes).instances <= LIGHT_INSTANCES:
             e = references.expected(sizes, FAMILY, keep=False)
             return {n: bounds(e.values[n], e.tolerances[n], a.dtype) for n, a in own.items()}, "reference"
@@ -137,13 +160,26 @@ class Preparation:
             left_alone(low, high, left)
 
     def _files(self, key: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, str]:
-        return {n: self._save(f"{key}.{n}", a) for n, a in arrays.items()}
+        written = {a.name for a in self.task.workload.arrays if a.role == "out"}
+        return {
+            n: self._zeros(f"{key}.{n}", a) if n in written else self._save(f"{key}.{n}", a)
+            for n, a in arrays.items()
+        }
 
     def _pair(self, stem: str, low: NDArray[Any], high: NDArray[Any]) -> tuple[str, str]:
         return self._save(f"{stem}.low", low), self._save(f"{stem}.high", high)
 
+    def _zeros(self, stem: str, like: NDArray[Any]) -> str:
+        """A file that takes no room: what is in an output before a launch is never looked at."""
+        path = self._path(stem)
+        np.lib.format.open_memmap(path, mode="w+", dtype=like.dtype, shape=like.shape).flush()
+        return str(path)
+
+    def _path(self, stem: str) -> Path:
+        return self.folder / f"{stem.replace(':', '-')}.npy"
+
     def _save(self, stem: str, a: NDArray[Any]) -> str:
-        path = self.folder / f"{stem.replace(':', '-')}.npy"
+        path = self._path(stem)
         np.save(path, a)
         return str(path)
 

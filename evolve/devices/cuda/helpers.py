@@ -3,6 +3,7 @@
 ev_read       reads a buffer, so that L2 holds clean lines of it
 ev_empty      nothing: what a launch costs
 ev_digest     a keyed 64-bit digest of bytes; sums of mixed words, so it does not depend on the order
+ev_left       counts elements that still are poison
 ev_compare_T  counts elements outside their bounds, as `devices.compare.within` judges them
 ev_bounds_T   the bounds that a value and its tolerance make, as `devices.compare.bounds` does
 """
@@ -73,6 +74,12 @@ __device__ inline bool is_poison(const unsigned char* got, int size, u64 at, uns
     bool same = true;
     for (int b = 0; b < size; ++b) same &= got[b] == (unsigned char)(poison >> (8 * ((at + b) & 3)));
     return same;
+}
+
+extern "C" __global__ void ev_left(const unsigned char* x, u64 n, int size, unsigned int poison, u64* out) {
+    u64 count = 0;
+    for (u64 i = FIRST; i < n; i += STRIDE) count += is_poison(x + i * size, size, i * size, poison);
+    if (count) atomicAdd(out, count);
 }
 """
 

@@ -65,6 +65,7 @@ class Gpu:
         """A keyed digest of each (address, bytes)."""
         wanted = list(regions)
         found: list[int] = []
+        # One synchronisation for all of them, not one for each.
         for start in range(0, len(wanted), RESULTS):
             some = wanted[start : start + RESULTS]
             self.cuda.memset_d8(self.results, 0, 8 * len(some))
@@ -76,6 +77,16 @@ class Gpu:
             found += [int(x) for x in got]
         return found
 
+    def left(self, at: int, like: Array) -> int:
+        """How many elements of an array at that address still hold the poison."""
+        if not like.size:
+            return 0
+        self.cuda.memset_d8(self.results, 0, 8)
+        self.call("ev_left", "PQiIP", at, like.size, like.itemsize, self.word, self.results)
+        got = np.zeros(1, np.uint64)
+        self.cuda.memcpy_dtoh(got, self.results)
+        return int(got[0])
+
     def compare(self, at: int, bounds: tuple[Array, Array]) -> Compared:
         """Compares an array on the device with bounds on the host, which are there only meanwhile.
 
@@ -86,8 +97,9 @@ class Gpu:
         block = self.allocate(2 * size + 24)
         a, b, out = int(block), int(block) + size, int(block) + 2 * size + (-2 * size % 8)
         try:
-            self.cuda.memcpy_htod(a, np.ascontiguousarray(low))
-            self.cuda.memcpy_htod(b, np.ascontiguousarray(high))
+            if size:
+                self.cuda.memcpy_htod(a, np.ascontiguousarray(low))
+                self.cuda.memcpy_htod(b, np.ascontiguousarray(high))
             start = np.array([0, 2**64 - 1, 0], np.uint64)
             self.cuda.memcpy_htod(out, start)
             suffix = TYPES[low.dtype.name][0]
@@ -121,7 +133,7 @@ class Resident:
         self.pristine: dict[str, Any] = {}
         self._fill_gaps(range(len(self.gaps)))
         for name in self.host:
-            self._upload(name)
+            self.upload(name)
         self.known = dict(zip(self.host, gpu.digests(map(self.region, self.host)), strict=True))
         self._gap_digests = gpu.digests(self._gaps())
 
@@ -133,17 +145,27 @@ class Resident:
         return self.pointer(name), self.host[name].nbytes
 
     def reset(self, name: str) -> None:
-        """Contents as sent: from a copy on the device, after the first time, as long as that is untouched."""
-        size = self.host[name].nbytes
+        """Contents as sent."""
+        self.place(self, name)
+        if self.gpu.digests([self.region(name)])[0] != self.known[name]:
+            self._forget(name)
+            self.place(self, name)
+
+    def place(self, other: Resident, name: str) -> None:
+        """The contents that a set of the same sizes was sent, here."""
+        self._copy(self.pointer(name), other.original(name), self.host[name].nbytes)
+
+    def original(self, name: str) -> int:
+        """The address of a copy of the contents as sent, which no kernel is given."""
         if name not in self.pristine:
-            self._upload(name)
+            size = self.host[name].nbytes
+            self.upload(name)
             self.pristine[name] = self.gpu.allocate(size)
             self._copy(int(self.pristine[name]), self.pointer(name), size)
-            return
-        self._copy(self.pointer(name), int(self.pristine[name]), size)
-        if self.gpu.digests([self.region(name)])[0] != self.known[name]:
-            self._upload(name)
-            self._copy(int(self.pristine[name]), self.pointer(name), size)
+        return int(self.pristine[name])
+
+    def _forget(self, name: str) -> None:
+        self.pristine.pop(name).free()
 
     def poison(self, name: str) -> None:
         self.gpu.fill(self.pointer(name), self.gpu.word, self.host[name].nbytes)
@@ -157,14 +179,21 @@ class Resident:
     def damage(self, written: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Inputs that changed (all but `written`), arrays with a changed byte around them; both are repaired.
 
-        A gap belongs to the array before it, the first one to the first array.
+        A gap belongs to the array before it, the first one to the first array. The copies that arrays are
+        restored from count as inputs.
         """
         inputs = [n for n in self.host if n not in set(written)]
-        found = self.gpu.digests([*map(self.region, inputs), *self._gaps()])
-        changed = tuple(n for n, d in zip(inputs, found, strict=False) if d != self.known[n])
-        gaps = [i for i, d in enumerate(found[len(inputs) :]) if d != self._gap_digests[i]]
+        copies = list(self.pristine)
+        regions = [(int(self.pristine[n]), self.host[n].nbytes) for n in copies]
+        found = self.gpu.digests([*map(self.region, inputs), *regions, *self._gaps()])
+        bad = [d != self.known[n] for n, d in zip((*inputs, *copies), found, strict=False)]
+        for name, is_bad in zip(copies, bad[len(inputs) :], strict=True):
+            if is_bad:
+                self._forget(name)
+        changed = tuple(dict.fromkeys(n for n, b in zip((*inputs, *copies), bad, strict=True) if b))
+        gaps = [i for i, d in enumerate(found[len(bad) :]) if d != self._gap_digests[i]]
         for name in changed:
-            self._upload(name)
+            self.upload(name)
         self._fill_gaps(gaps)
         names = list(self.host)
         return changed, tuple(dict.fromkeys(names[max(0, i - 1)] for i in gaps))
@@ -186,7 +215,7 @@ class Resident:
                 self.gpu.cuda.memset_d8(start + k, _GUARD_WORD & 0xFF, 1)
             self.gpu.fill(start + head, _GUARD_WORD, size - head)
 
-    def _upload(self, name: str) -> None:
+    def upload(self, name: str) -> None:
         if self.host[name].nbytes:
             self.gpu.cuda.memcpy_htod(self.pointer(name), np.ascontiguousarray(self.host[name]))
 

@@ -152,11 +152,13 @@ class Executed:
 
     compared       for each output, when there was something to compare with
     digests        for each output a keyed 64-bit digest of its bytes
+    left           for each output, elements that still hold the poison
     changed        inputs that are not bit-equal to what was sent
     broken_guards  buffers with a changed byte around them
     """
 
     outputs: dict[str, Array] = field(default_factory=dict)
+    left: dict[str, int] = field(default_factory=dict)
     compared: dict[str, Compared] = field(default_factory=dict)
     digests: dict[str, int] = field(default_factory=dict)
     changed: tuple[str, ...] = ()

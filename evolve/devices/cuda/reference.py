@@ -28,7 +28,7 @@ def refer(r: Refer, gpu: Gpu, images: Images, on: Resident) -> Stored:
         for name, count in r.scratch.items():
             held[name] = (gpu.allocate(8 * count), 8 * count)
         for name in r.outputs:
-            on.reset(name)  # what a reference reads of an output is what was there before
+            on.upload(name)  # what a reference reads of an output is what was there before
         pointers = {n: int(block) for n, (block, _) in held.items()}
         pointers |= {n: on.pointer(a) for n, a in r.inputs.items()}
         for call in images.calls(r.cubin, r.launches, pointers.__getitem__):

@@ -1,4 +1,7 @@
-"""Times of launch sequences: L2 cold and clean before each, pointers rotated, outputs checked after each.
+"""Times of launch sequences: L2 cold and clean before each, inputs rotated, outputs checked after each.
+
+Contents rotate over places: a launch finds at an address other values than the launch before it there, so
+nothing that is remembered by address is right. Outputs are poisoned, and outputs and inputs are checked.
 
 Before every launch two buffers of the worker's own are overwritten, the second more than large enough to push
 everything else out of L2, and then the first is read, so that L2 holds clean lines of it: otherwise the
@@ -17,7 +20,7 @@ from math import ceil
 from statistics import mean, median, stdev
 
 from evolve.devices.cuda.faults import ArrayMemoryError
-from evolve.devices.cuda.launching import Call, Images, wait
+from evolve.devices.cuda.launching import Call, Images, Pointers, wait
 from evolve.devices.cuda.memory import ALIGNMENT, Gpu, Resident
 from evolve.devices.cuda.messages import Array, Batch, Measure, Measured, Mismatch
 from evolve.devices.cuda.nvml import Nvml
@@ -69,6 +72,11 @@ def batch_launches(us: float) -> int:
     """How many launches of a sequence that takes so long make a batch of 200 us, within limits."""
     low, high = BATCH_LAUNCHES
     return min(high, max(low, ceil(BATCH_US / max(us, 0.1))))
+
+
+def rotation(turn: int, sets: int) -> tuple[int, int]:
+    """Which place a turn uses, and whose contents lie there: every pair comes up in sets^2 turns."""
+    return turn % sets, (turn + turn // sets) % sets
 
 
 @dataclass(frozen=True)
@@ -160,6 +168,8 @@ class Measurement:
         self.nvml = nvml
         self.mismatches: list[Mismatch] = []
         self.checked = 0
+        self.changed: dict[str, None] = {}
+        self._holds = list(range(len(self.sets)))
         self.event_us: list[float] = []
         self.wall_us: list[float] = []
         self._ready: dict[tuple[int, int], list[Call]] = {}
@@ -183,7 +193,9 @@ class Measurement:
             turn += 1
         after = self.nvml.read()
         batches = self._batches(samples) if r.batch else (None,) * len(samples)
+        self._restore()
         damage = [on.damage(r.outputs) for on in self.sets]
+        self.changed.update((n, None) for changed, _ in damage for n in changed)
         return Measured(
             samples_us=tuple(map(tuple, samples)),
             event_us=tuple(self.event_us),
@@ -192,63 +204,84 @@ class Measurement:
             batches=batches,
             checked=self.checked,
             mismatches=tuple(self.mismatches),
-            changed=tuple(dict.fromkeys(n for changed, _ in damage for n in changed)),
+            changed=tuple(self.changed),
             broken_guards=tuple(dict.fromkeys(n for _, broken in damage for n in broken)),
             clocks=(before, after),
             persisting_reset=self.timer.persisting_reset,
         )
 
     def _turn(self, turn: int, samples: list[list[float]] | None) -> None:
-        """Every sequence once on the same set, in even turns forth and in odd ones back: drift cancels."""
+        """Every sequence once on the same inputs, in even turns forth and in odd ones back: drift cancels."""
         count = len(self.r.cubins)
+        place, content = rotation(turn, len(self.sets))
+        on = self.sets[place]
         for k in range(count) if turn % 2 == 0 else range(count - 1, -1, -1):
-            c = turn % len(self.sets)
-            self._prepare(c)
-            s = self.timer.sample(self._calls(k, c), self.r.limit_s)
+            self._prepare(place, content)
+            s = self.timer.sample(self._calls(k, place), self.r.limit_s)
             number = -1
             if samples is not None:
                 samples[k].append(s.us)
                 self.event_us.append(s.event_us)
                 self.wall_us.append(s.wall_us)
                 number = len(samples[k]) - 1
-            self._check(k, number, c, {n: self.sets[c].pointer(n) for n in self.r.outputs})
+            self._check(k, number, content, on.pointer)
 
-    def _calls(self, k: int, c: int) -> list[Call]:
+    def _calls(self, k: int, place: int) -> list[Call]:
         cubin, launches = self.r.cubins[k], self.r.launches[k]
         if self.images.keeps_variables(cubin):
-            return self.images.calls(cubin, launches, self.sets[c].pointer)
-        if (k, c) not in self._ready:
-            self._ready[k, c] = self.images.calls(cubin, launches, self.sets[c].pointer)
-        return self._ready[k, c]
+            return self.images.calls(cubin, launches, self.sets[place].pointer)
+        if (k, place) not in self._ready:
+            self._ready[k, place] = self.images.calls(cubin, launches, self.sets[place].pointer)
+        return self._ready[k, place]
 
-    def _prepare(self, c: int) -> None:
-        for name in self.r.outputs:
+    def _prepare(self, place: int, content: int) -> None:
+        on = self.sets[place]
+        for name in on.host:
             if name in self.r.inouts:
-                self.sets[c].reset(name)
-            else:
-                self.sets[c].poison(name)
+                on.place(self.sets[content], name)
+            elif name in self.r.outputs:
+                on.poison(name)
+            elif self._holds[place] != content:
+                on.place(self.sets[content], name)
+        self._holds[place] = content
 
-    def _check(self, k: int, sample: int, c: int, at: Mapping[str, int]) -> None:
-        """Outputs at these addresses against the digests of the checked run, else against the bounds."""
-        if not at:
+    def _restore(self) -> None:
+        """Every set holds its own contents again."""
+        for i in range(len(self.sets)):
+            self._prepare(i, i)
+
+    def _check(self, k: int, sample: int, content: int, pointer: Pointers) -> None:
+        """What is at these addresses after a launch on those contents.
+
+        Outputs against the digests of the checked run, else against the bounds; inputs against what was sent.
+        """
+        if not self.r.outputs:
             return
         self.checked += 1
-        sizes = {n: self.sets[c].host[n].nbytes for n in at}
-        found = dict(zip(at, self.gpu.digests((at[n], sizes[n]) for n in at), strict=True))
-        known, expected = self.known[k][c], self.expected[c]
+        of = self.sets[content]
+        names = list(of.host)
+        found = dict(
+            zip(names, self.gpu.digests((pointer(n), of.host[n].nbytes) for n in names), strict=True)
+        )
+        known, expected = self.known[k][content], self.expected[content]
         for name, digest in found.items():
+            if name not in self.r.outputs:
+                if digest != of.known[name]:
+                    self.changed[name] = None
+                    self._holds = [-1] * len(self.sets)
+                continue
             if known is not None and known.get(name) == digest:
                 continue
             if expected is None:
                 if known is not None:
-                    self._note(k, sample, c, name, None)
+                    self._note(k, sample, content, name, None)
                 continue
-            compared = self.gpu.compare(at[name], expected[name])
+            compared = self.gpu.compare(pointer(name), expected[name])
             if compared.wrong:
-                self._note(k, sample, c, name, compared.wrong)
+                self._note(k, sample, content, name, compared.wrong)
 
-    def _note(self, k: int, sample: int, c: int, name: str, wrong: int | None) -> None:
-        self.mismatches.append(Mismatch(k, sample, self.r.keys[c], name, wrong))
+    def _note(self, k: int, sample: int, content: int, name: str, wrong: int | None) -> None:
+        self.mismatches.append(Mismatch(k, sample, self.r.keys[content], name, wrong))
 
     # ---- batches
 
@@ -262,7 +295,7 @@ class Measurement:
         if launches < 2:
             return (None,) * len(samples)
         try:
-            slots = [Slot(self.gpu, self.sets[i % len(self.sets)], i) for i in range(launches)]
+            slots = [Slot(self.gpu, self.sets[0]) for _ in range(launches)]
         except ArrayMemoryError:
             return (None,) * len(samples)
         try:
@@ -280,9 +313,10 @@ class Measurement:
         each = max(len(self.r.launches[k]) for k in short)
         flushes = max(1, ceil(len(slots) * each * LAUNCH_US / flush_us))
         for turn in range(self.r.batch):
+            contents = [(i + turn) % len(self.sets) for i in range(len(slots))]
             for k in short if turn % 2 == 0 else reversed(short):
-                for slot in slots:
-                    slot.fill(self.r.outputs, self.r.inouts)
+                for slot, content in zip(slots, contents, strict=True):
+                    slot.fill(self.sets[content], self.r.outputs, self.r.inouts)
                 calls = [
                     call
                     for slot in slots
@@ -290,9 +324,8 @@ class Measurement:
                 ]
                 s = self.timer.sample(calls, self.r.limit_s * len(slots), flushes)
                 us[k].append(s.us / len(slots))
-                for i, slot in enumerate(slots):
-                    at = {n: slot.pointer(n) for n in self.r.outputs}
-                    self._check(k, -1, i % len(self.sets), at)
+                for slot, content in zip(slots, contents, strict=True):
+                    self._check(k, -1, content, slot.pointer)
             floor.append(self.timer.floor_batch(len(slots) * each, flushes) * each)
         return tuple(
             Batch(len(slots), tuple(us[k]), tuple(floor)) if k in us else None for k in range(len(samples))
@@ -300,36 +333,27 @@ class Measurement:
 
 
 class Slot:
-    """A copy of a resident set for one launch of a batch. Raises ArrayMemoryError."""
+    """Memory for one launch of a batch. Raises ArrayMemoryError."""
 
-    def __init__(self, gpu: Gpu, on: Resident, number: int) -> None:
-        self.on = on
+    def __init__(self, gpu: Gpu, like: Resident) -> None:
         self.gpu = gpu
         self.offset: dict[str, int] = {}
         at = 0
-        for name, a in on.host.items():
+        for name, a in like.host.items():
             self.offset[name] = at
             at += a.nbytes + -a.nbytes % ALIGNMENT
         self.block = gpu.allocate(at)
-        for name in on.host:
-            self._copy(name)
 
     def pointer(self, name: str) -> int:
         return int(self.block) + self.offset[name]
 
-    def fill(self, outputs: Sequence[str], inouts: Sequence[str]) -> None:
-        """As before any launch: in-out arrays as sent, the other outputs poisoned."""
-        for name in outputs:
-            if name in inouts:
-                self.on.reset(name)
-                self._copy(name)
-            else:
-                self.gpu.fill(self.pointer(name), self.gpu.word, self.on.host[name].nbytes)
+    def fill(self, contents: Resident, outputs: Sequence[str], inouts: Sequence[str]) -> None:
+        """As before any launch: inputs as sent, outputs poisoned."""
+        for name, a in contents.host.items():
+            if name in outputs and name not in inouts:
+                self.gpu.fill(self.pointer(name), self.gpu.word, a.nbytes)
+            elif a.nbytes:
+                self.gpu.cuda.memcpy_dtod(self.pointer(name), contents.original(name), a.nbytes)
 
     def free(self) -> None:
         self.block.free()
-
-    def _copy(self, name: str) -> None:
-        size = self.on.host[name].nbytes
-        if size:
-            self.gpu.cuda.memcpy_dtod(self.pointer(name), self.on.pointer(name), size)

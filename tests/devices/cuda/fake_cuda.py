@@ -98,6 +98,9 @@ class FakeCuda:
                 return data[at - base : at - base + size]
         raise BrokenError(hex(at))
 
+    def pagelocked_empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        return np.empty(shape, dtype)
+
     def memset_d8(self, at: int, value: int, count: int) -> None:
         self._check()
         self.view(int(at), count)[:] = value
@@ -277,6 +280,11 @@ def _digest(x: Launch) -> None:
     x.view(out, 1, np.uint64)[0] += np.uint64(digest_of(x.view(at, size, np.uint8).copy(), key))
 
 
+def _left(x: Launch) -> None:
+    at, n, size, word, out = x.args
+    x.view(out, 1, np.uint64)[0] += poisoned(x.view(at, n * size, np.uint8).view(f"V{size}"), word).sum()
+
+
 def _compare(kind: np.dtype[Any]) -> Kernel:
     def run(x: Launch) -> None:
         at, low_at, high_at, n, word, out = x.args
@@ -304,6 +312,7 @@ HELPERS: dict[str, Kernel] = {
     "ev_read": lambda x: None,
     "ev_empty": lambda x: None,
     "ev_digest": _digest,
+    "ev_left": _left,
     **{f"ev_compare_{s}": _compare(np.dtype(n)) for n, (s, _) in TYPES.items()},
     **{f"ev_bounds_{s}": _bounds(np.dtype(n)) for n, (s, _) in TYPES.items()},
 }

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from evolve.devices.cuda.timing import STEADY, batch_launches, enough, relative_error, warm
+from evolve.devices.cuda.timing import STEADY, batch_launches, enough, relative_error, rotation, warm
 
 
 def test_relative_error_is_that_of_the_mean() -> None:
@@ -41,3 +42,12 @@ def test_warm_after_ten_launches_and_50_ms_or_two_long_ones() -> None:
 @pytest.mark.parametrize(("us", "launches"), [(2.0, 100), (20.0, 10), (0.5, 128), (100.0, 8)])
 def test_batches_last_200_us_within_limits(us: float, launches: int) -> None:
     assert batch_launches(us) == launches
+
+
+@pytest.mark.parametrize("sets", [1, 2, 3])
+def test_contents_move_over_places(sets: int) -> None:
+    turns = [rotation(t, sets) for t in range(sets**2)]
+    assert len(set(turns)) == sets**2
+    for place in range(sets):
+        seen = [content for p, content in turns if p == place]
+        assert sets == 1 or all(a != b for a, b in pairwise(seen))

@@ -1,0 +1,197 @@
+"""The measured scorer's judgement, on a fake GPU: what is scored, and what each kind of cheat comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from evolve.scoring.measured import MeasuredScorer
+from evolve.scoring.timed import secret_seed
+from tests.devices.cuda.fake_cuda import Launch, hang, stray
+from tests.scoring.measured_task import candidate, make, task, vecadd
+
+Make = Callable[..., MeasuredScorer]
+TIMED = 100_000
+__all__ = ["make"]
+
+
+def test_an_honest_kernel_is_scored(make: Make) -> None:
+    scorer = make(better=vecadd)
+    first = scorer.baseline()
+    assert first.status == "scored" and first.time_s == pytest.approx(100e-6)
+    got = scorer.score_rendered(candidate("better"))
+    assert got.status == "scored", got.message
+    assert got.time_s == pytest.approx(50e-6) and got.fitness > 0
+    timing = got.detail["timing"][0]
+    assert timing["input_sets"] == 3 and timing["right_by"] == "reference" and timing["persisting_reset"]
+    assert timing["checked_launches"] >= 20
+
+
+def test_the_timed_sets_differ_in_content_and_place(make: Make) -> None:
+    scorer = make()
+    sets = [scorer.worker.local.sets[k] for k in scorer.shapes[0].keys]
+    assert len({s.host["a"].tobytes() for s in sets}) == 3
+    assert {s.pointer("a") % 4096 for s in sets} == {0, 256, 512}
+
+
+def test_inputs_come_from_the_secret(make: Make) -> None:
+    assert secret_seed(1, "check") != secret_seed(2, "check") != secret_seed(2, "timed", 0, 0)
+    scorer = make()
+    sizes = task().workload.check[0]
+    public = type(scorer.references)(task()).inputs(sizes, "normal")["a"]
+    assert scorer.references.task.seed != task().seed
+    assert not np.array_equal(scorer.references.inputs(sizes, "normal")["a"], public)
+
+
+def stale(x: Launch) -> None:
+    """Writes nothing: hopes that the last result is still there."""
+
+
+def tail_ignored(x: Launch) -> None:
+    a, b, c, n = x.args
+    n -= n % 256
+    x.view(c, n)[:] = x.view(a, n) + x.view(b, n)
+
+
+def low_precision(x: Launch) -> None:
+    a, b, c, n = x.args
+    x.view(c, n)[:] = x.view(a, n).astype(np.float16) + x.view(b, n).astype(np.float16)
+
+
+def only_when_small(x: Launch) -> None:
+    """Right at the sizes that are checked in full, half of it at the timed one."""
+    a, b, c, n = x.args
+    m = n if n < 50_000 else n // 2
+    x.view(c, m)[:] = x.view(a, m) + x.view(b, m)
+
+
+def one_element(x: Launch) -> None:
+    vecadd(x)
+    c, n = x.args[2:]
+    if n == TIMED:
+        x.view(c, n)[77_777] += 1.0
+
+
+def guard(x: Launch) -> None:
+    vecadd(x)
+    c, n = x.args[2:]
+    x.view(c, n + 9)[n + 8] = 0.0
+
+
+def spoil(x: Launch) -> None:
+    vecadd(x)
+    x.view(x.args[0], 1)[0] = 0.0
+
+
+def zeros(x: Launch) -> None:
+    x.view(x.args[2], x.args[3])[:] = 0.0
+
+
+def copy(x: Launch) -> None:
+    a, _, c, n = x.args
+    x.view(c, n)[:] = x.view(a, n)
+
+
+WRONG = [stale, tail_ignored, low_precision, only_when_small, one_element, guard, spoil, zeros, copy, stray]
+
+
+@pytest.mark.parametrize("cheat", WRONG, ids=lambda f: f.__name__)
+def test_wrong_results_are_seen(make: Make, cheat: Callable[[Launch], None]) -> None:
+    scorer = make(cheat=cheat)
+    got = scorer.score_rendered(candidate("cheat"))
+    assert got.status == "incorrect", got.message
+    assert got.fitness == 0.0 and got.message
+
+
+def test_a_kernel_that_tires_of_working(make: Make) -> None:
+    """Right in its first launches at the timed size, then it does nothing: seen launch by launch."""
+    count = 0
+
+    def lazy(x: Launch) -> None:
+        nonlocal count
+        count += x.args[3] == TIMED
+        if count <= 10:
+            vecadd(x)
+
+    got = make(cheat=lazy).score_rendered(candidate("cheat"))
+    assert got.status == "incorrect" and "timed launches" in got.message
+    assert got.detail["audit"]["measured"]["mismatches"]
+
+
+def test_a_memo_by_address_is_stale(make: Make) -> None:
+    """Remembers results by pointer. Other contents at the same addresses show it."""
+    memo: dict[int, np.ndarray] = {}
+
+    def cached(x: Launch) -> None:
+        a, b, c, n = x.args
+        key = (a, n)
+        if key not in memo:
+            memo[key] = x.view(a, n) + x.view(b, n)
+        x.view(c, n)[:] = memo[key]
+
+    got = make(cheat=cached).score_rendered(candidate("cheat"))
+    assert got.status == "incorrect"
+
+
+def test_a_memo_in_variables_of_the_module_is_always_empty(make: Make) -> None:
+    def cached(x: Launch) -> None:
+        a, b, c, n = x.args
+        if "memo" in x.state:
+            x.gpu.costs_us["cheat"] = 1e-3
+        x.state["memo"] = x.view(a, n) + x.view(b, n)
+        x.view(c, n)[:] = x.state["memo"]
+
+    text = (
+        'extern "C" __global__ void cheat(float *a, float *b, float *c, int n) { static int k; c[0] = k++; }'
+    )
+    got = make(cheat=cached).score_rendered(candidate("cheat", text))
+    assert got.status == "scored" and got.time_s == pytest.approx(50e-6)
+
+
+def test_faster_than_the_memory_is_quarantined_with_its_record(make: Make) -> None:
+    scorer = make(costs={"cheat": 0.01}, cheat=vecadd)
+    got = scorer.score_rendered(candidate("cheat"))
+    assert got.status == "quarantined" and "hard dram bound" in got.message and got.fitness == 0.0
+    audit = got.detail["audit"]
+    assert audit["measured"]["samples_us"] and audit["floor_s"] > 0 and len(audit["digests"]) == 3
+
+
+def test_ten_times_faster_is_looked_at_twice(make: Make) -> None:
+    scorer = make(costs={"better": 5.0}, better=vecadd)
+    scorer.baseline()
+    got = scorer.score_rendered(candidate("better"))
+    assert got.status == "scored" and got.detail["looked_at_twice"] is True
+
+
+def test_faults_cost_their_candidate_and_the_next_is_right(make: Make) -> None:
+    scorer = make(hang=hang, stray=stray, better=vecadd)
+    scorer.baseline()
+    assert scorer.score_rendered(candidate("hang")).status == "quarantined"
+    assert scorer.score_rendered(candidate("stray")).status == "incorrect"
+    assert scorer.score_rendered(candidate("nowhere")).status == "compile_failed"
+    assert scorer.score_rendered(candidate("better")).status == "scored"
+    assert scorer.worker.replaced == 2
+
+
+def test_text_that_does_not_compile(make: Make) -> None:
+    got = make().score_rendered(candidate("bad", 'extern "C" __global__ void bad(float *a) { a[0] = ; }'))
+    assert got.status == "compile_failed"
+
+
+def test_a_duel_of_long_kernels_and_one_of_short_ones(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    for cost in (100.0, 8.0):
+        scorer = make(costs={"slow": cost * 1.1, "fast": cost}, slow=vecadd, fast=vecadd)
+        monkeypatch.setattr("evolve.scoring.measured.render", lambda m: m)
+        a, b, better, detail = scorer.compare(candidate("fast"), candidate("slow"))  # type: ignore[arg-type]
+        assert better and b / a == pytest.approx(1.1) and detail["in_batches"] == [cost == 8.0]
+        assert not scorer.compare(candidate("slow"), candidate("fast"))[2]  # type: ignore[arg-type]
+        monkeypatch.undo()
+
+
+def test_a_duel_is_lost_by_wrong_results(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    scorer = make(costs={"cheat": 1.0}, cheat=one_element, fast=vecadd)
+    monkeypatch.setattr("evolve.scoring.measured.render", lambda m: m)
+    _, _, better, detail = scorer.compare(candidate("cheat"), candidate("fast"))  # type: ignore[arg-type]
+    assert not better and "wrong" in detail["error"]
