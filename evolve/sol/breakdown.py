@@ -14,7 +14,8 @@ class Breakdown:
     """A variant's time and what is known of it.
 
     time_s   seconds; `timing` says whether measured or estimated
-    terms    seconds that each unit is busy: dram, l2, l1, shared, issue, fp32, alu, sfu, fp64, latency
+    terms    seconds that each unit is busy: dram, l2, l1, shared, issue, fp32, alu, sfu, fp64, latency,
+             dispatch (starting blocks)
     shares   seconds of the time that each unit accounts for; idle, tail and launch too; may sum to less than
              `time_s`, then the rest is unexplained. Empty when there is only a time.
     facts    dram_read, dram_written, l2_bytes, global_bytes (asked for by threads), in bytes; coalescing,

@@ -103,6 +103,10 @@ CAUSES: Mapping[str, tuple[tuple[str, ...], str]] = {
         ("split", "bind", "warp_reduce", "block_reduce"),
         "fewer blocks than SMs; give a warp or a block to what one thread does now",
     ),
+    "block_starts": (
+        ("split", "jam", "distribute"),
+        "blocks end faster than the GPU starts new ones; more work in each block",
+    ),
     "tail": (
         ("split", "tile"),
         "the last blocks leave SMs idle; smaller blocks, or a number of them that divides evenly",
@@ -125,6 +129,7 @@ def attribute(bound: Bound, breakdown: Breakdown) -> dict[str, float]:
     ledger.waiting()
     shares = breakdown.shares
     ledger.put("idle_sms", shares.get("idle", 0.0))
+    ledger.put("block_starts", shares.get("dispatch", 0.0))
     ledger.put("tail", shares.get("tail", 0.0))
     ledger.put("launch", shares.get("launch", 0.0) if bound.binding != "launch" else 0.0)
     ledger.put("unexplained", breakdown.time_s - sum(shares.values()))

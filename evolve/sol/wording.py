@@ -41,6 +41,8 @@ def because(name: str, bound: Bound, breakdown: Breakdown) -> str:
             return f"{percent(f.get('occupancy', 1.0))} of the warp slots used{limit}"
         case "small_grid" | "tail" if "waves" in f:
             return f"{f['waves']:.3g} waves of blocks"
+        case "block_starts":
+            return f"{microseconds(breakdown.terms.get('dispatch', 0.0))} to start the blocks"
         case "idle_sms" if f.get("busy_sms", 1.0) < 1.0:
             return f"{percent(f['busy_sms'])} of the SMs have a block"
         case "narrow_accesses" if f.get("access_bytes"):

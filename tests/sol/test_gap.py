@@ -60,6 +60,7 @@ def test_three_passes_through_dram_are_redundant() -> None:
         ({"latency": 5 * T}, {}, "latency"),
         ({"idle": 5 * T}, {}, "idle_sms"),
         ({"tail": 5 * T}, {}, "tail"),
+        ({"dispatch": 5 * T}, {}, "block_starts"),
         ({"launch": 5 * T}, {}, "launch"),
         ({"latency": 5 * T}, {"occupancy": 0.125}, "occupancy"),
         ({"latency": 5 * T}, {"waves": 0.1}, "small_grid"),
