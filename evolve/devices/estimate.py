@@ -45,10 +45,12 @@ L2_SHARE = 0.6
 """L2's bandwidth as a share of what all ports together could take (GH200: 9.7 to 10.2 of 16.7 TB/s)."""
 BLOCK_CLOCKS = 200.0
 """From a block slot becoming free to the next block's first instruction."""
+BLOCKS_PER_CLOCK = 0.84
+"""Blocks that the whole GPU starts per clock (one H200: 1.66 a nanosecond, with 32, 64 and 128 threads)."""
 LAUNCH_S = 2e-6
 """Of a kernel that follows other work on the GPU: start, first instructions, drain."""
 
-_OUTSIDE = ("dram", "l2")
+_OUTSIDE = ("dram", "l2", "dispatch")
 _CROWDED = 3.0
 _WAITING = 2.0
 
@@ -60,7 +62,8 @@ class Estimate:
     time_s      seconds; never below the launch floor
     binding     the unit that takes longest
     terms       seconds each unit is busy: dram, l2, l1 (global wavefronts), shared, issue, fp32, alu, sfu,
-                fp64, latency; and what adds: idle (SMs without a block), tail (uneven last blocks), launch
+                fp64, latency, dispatch (starting blocks); and what adds: idle (SMs without a block),
+                tail (uneven last blocks), launch
     shares      how `time_s` divides among the units; the parts add up to it
     facts       what it rests on: occupancy, waves, miss shares, bytes, instructions per warp, …
     """
@@ -131,6 +134,7 @@ def estimate(
     terms = {
         "dram": _dram_s(profile, volumes),
         "l2": max(slices, port * busiest),
+        "dispatch": blocks / (BLOCKS_PER_CLOCK * clock),
         **per_sm,
         "latency": life * ceil(waves),
     }
@@ -209,7 +213,7 @@ def _independent(terms: Mapping[str, float]) -> dict[str, float]:
     """Units that are busy on their own account: one of those that work through the same instructions or
     bytes stands for all of them; global and shared accesses take turns on one data path."""
     arithmetic = max(("issue", "fp32", "alu", "sfu", "fp64"), key=lambda name: terms[name])
-    memory = max(("dram", "l2"), key=lambda name: terms[name])
+    memory = max(_OUTSIDE, key=lambda name: terms[name])
     return {
         memory: terms[memory],
         "lsu": terms["l1"] + terms["shared"],

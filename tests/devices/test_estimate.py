@@ -106,7 +106,7 @@ def test_shares_add_up_to_the_time(name: str) -> None:
 
 def test_what_binds_is_what_is_known_to_bind() -> None:
     assert estimated("copy16").binding == "dram"
-    assert estimated("copy4").binding == "latency"
+    assert estimated("copy4").binding in ("latency", "dispatch")  # a million blocks of one load a thread
     assert estimated("sgemm").binding in ("issue", "fp32")
     naive = estimated("naive_softmax")
     assert naive.binding in ("idle", "l1")  # 32 blocks for 132 SMs, each access 32 lines
