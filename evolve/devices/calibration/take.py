@@ -193,7 +193,7 @@ class _Taker:
                 least=_SAMPLES,
                 most=_SAMPLES,
                 budget_s=10.0,
-                batch=False,
+                batch=0,
             )
         )
 
