@@ -131,7 +131,9 @@ def attribute(bound: Bound, breakdown: Breakdown) -> dict[str, float]:
     ledger.put("idle_sms", shares.get("idle", 0.0))
     ledger.put("block_starts", shares.get("dispatch", 0.0))
     ledger.put("tail", shares.get("tail", 0.0))
-    ledger.put("launch", shares.get("launch", 0.0) if bound.binding != "launch" else 0.0)
+    # At the bound of a launch, only a slower launch is lost.
+    needed = bound.time_s if bound.binding == "launch" else 0.0
+    ledger.put("launch", shares.get("launch", 0.0) - needed)
     ledger.put("unexplained", breakdown.time_s - sum(shares.values()))
     return ledger.lost
 
@@ -194,8 +196,8 @@ class _Ledger:
         doubles = "fp64" not in self.bound.terms and self.terms.get("fp64", 0.0) > 0
         special, conversion = self.fact("special_share"), self.fact("conversion_share")
         again = 1.0 - _part(self.bound.terms.get("sfu", 0.0), self.terms.get("sfu", 0.0), 0.0)
-        # An integer division is a reciprocal between two conversions.
-        divisions = 0.0 if doubles else min(special, conversion / 2)
+        # An integer division is a reciprocal and one or two conversions.
+        divisions = 0.0 if doubles else min(special, conversion)
         special = (special - divisions) * again
         match unit:
             case "fp64":

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from evolve.sol.bound import Bound
 from evolve.sol.breakdown import Breakdown, Timing
 from evolve.sol.causes import CAUSES, attribute
-from evolve.sol.units import microseconds, percent, unit
+from evolve.sol.units import microseconds, percent, title, unit
 from evolve.sol.wording import because
 
 __all__ = ["Breakdown", "Cause", "GapReport", "Timing", "gap"]
@@ -65,7 +65,7 @@ class Cause:
         """For people: time, share, name and numbers; then advice and primitives."""
         seen = f": {self.evidence}" if self.evidence else ""
         use = f" [{', '.join(self.primitives)}]" if self.primitives else ""
-        head = f"{microseconds(self.seconds):>8} {percent(self.share):>4}  {self.name.replace('_', ' ')}"
+        head = f"{microseconds(self.seconds):>8} {percent(self.share):>4}  {title(self.name)}"
         return [f"{head}{seen}", f"{'':15}{self.advice}{use}"]
 
 

@@ -23,6 +23,20 @@ def unit(name: str) -> str:
     return _UNITS.get(name, name)
 
 
+_TITLES = {
+    "redundant_dram": "redundant DRAM traffic",
+    "redundant_l2": "redundant L2 traffic",
+    "global_accesses": "repeated global accesses",
+    "idle_sms": "idle SMs",
+    "shared_traffic": "shared-memory traffic",
+}
+
+
+def title(cause: str) -> str:
+    """A cause's name for people."""
+    return _TITLES.get(cause, cause.replace("_", " "))
+
+
 def microseconds(seconds: float) -> str:
     """With three figures and the unit that suits: `7.50 us`, `133 us`, `5.24 ms`."""
     us = seconds * 1e6

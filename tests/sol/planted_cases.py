@@ -113,10 +113,10 @@ ATOMIC_EACH = f"""    {INDEX}
 ATOMIC_ONCE = ONCE.replace("y[blockIdx.x] = s", "atomicAdd(y, s)")
 
 
-def one_d(name: str, body: str, work: Work, **more: object) -> Kernel:
+def one_d(name: str, body: str, work: Work, *, threads: int = 256, **more: object) -> Kernel:
     """A thread an element."""
-    args: dict[str, object] = {"buffers": LINE, "sizes": {"n": LONG}, "grid": (LONG // 256, 1, 1)} | more
-    return Kernel(name, body, block=(256, 1, 1), work=work, **args)  # type: ignore[arg-type]
+    args: dict[str, object] = {"buffers": LINE, "sizes": {"n": LONG}, "grid": (LONG // threads, 1, 1)} | more
+    return Kernel(name, body, block=(threads, 1, 1), work=work, **args)  # type: ignore[arg-type]
 
 
 DIVIDED = {"n": 8000 * 256 * 32, "d0": 256, "d1": 20, "d2": 20, "d3": 20}
@@ -177,7 +177,7 @@ PLANTED: dict[str, Pair] = {
     ),
     "narrow": Pair(
         "narrow_accesses",
-        one_d("narrow_copy", f"    {INDEX}\n    if (i < n) y[i] = x[i];", LONG_COPY),
+        one_d("narrow_copy", f"    {INDEX}\n    if (i < n) y[i] = x[i];", LONG_COPY, threads=1024),
         WIDE_COPY,
     ),
     "shuffles": Pair("shuffles", block_sum("sum_each", SHUFFLED, 4096), block_sum("sum_once", ONCE, 4096)),

@@ -5,6 +5,7 @@ The thresholds were set on an H200's figures; the A100's are there to see that t
 
 import pytest
 
+from evolve.sol.units import title
 from tests.sol.planted_cases import PLANTED
 from tests.sol.reported import report
 
@@ -22,7 +23,7 @@ def test_the_planted_defect_comes_first(name: str, stem: str) -> None:
     assert found.named and found.named[0].name == pair.cause, found.lines()
     assert found.named[0].share > 0.08
     # It is also what a reader sees first.
-    assert found.lines()[3].split("%", 1)[1].strip().startswith(pair.cause.replace("_", " "))
+    assert found.lines()[3].split("%", 1)[1].strip().startswith(title(pair.cause))
 
 
 @pytest.mark.parametrize("stem", GPUS)
