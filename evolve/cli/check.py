@@ -28,7 +28,7 @@ def command(
     from evolve.report.story import diagnostic_lines
 
     with Output(json) as output:
-        problem = open_problem(problem_request(kernel, entry, workload, device, numerics))
+        problem = open_problem(problem_request(kernel, entry, workload, device, numerics, program))
         compiled = compile_program(problem, program)
         diagnostics = [{name: as_json(one.get(name)) for name in _FIELDS} for one in compiled.diagnostics]
         if output.as_json:

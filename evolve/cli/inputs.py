@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from evolve.ir.errors import EvolveError
 
 if TYPE_CHECKING:
+    from evolve.runs.folder import RunFolder
     from evolve.search.problem import Compiled, Problem, ProblemRequest
 
 _LIMIT = 8 * 1024 * 1024
@@ -40,9 +41,14 @@ def read_text(path: Path, what: str) -> str:
 
 
 def problem_request(
-    kernel: Path, entry: str | None, workload: Path | None, device: str, numerics: str | None
+    kernel: Path,
+    entry: str | None,
+    workload: Path | None,
+    device: str,
+    numerics: str | None,
+    program: Path | None = None,
 ) -> ProblemRequest:
-    """The request of these options, files read. Raises EvolveError."""
+    """The request of these options, files read (not the program). Raises EvolveError."""
     from evolve.frontend.includes import self_contained
     from evolve.search.problem import ProblemRequest
     from evolve.workload.model import Contract
@@ -50,6 +56,8 @@ def problem_request(
     if numerics is not None and numerics not in get_args(Contract):
         names = ", ".join(get_args(Contract))
         raise EvolveError("usage", f"there is no numerics contract {numerics!r}", hint=f"contracts: {names}")
+    if [str(one) for one in (kernel, workload, program)].count("-") > 1:
+        raise EvolveError("usage", "only one of the files can be standard input")
     text = read_text(kernel, "kernel file")
     return ProblemRequest(
         kernel_file=str(kernel),
@@ -60,6 +68,25 @@ def problem_request(
         device=device,
         numerics=numerics,
     )
+
+
+def note_changes(folder: RunFolder) -> None:
+    """Says so if the kernel file of a run is not what it was: the run keeps to the text that it recorded."""
+    from evolve.cli.output import note
+    from evolve.frontend.includes import self_contained
+    from evolve.runs.summary import read_view
+
+    started = read_view(folder).started
+    assert started is not None
+    path = Path(started.kernel_file)
+    if not path.is_file():  # gone, standard input, or a device: the record has it
+        return
+    try:
+        now = self_contained(path, read_text(path, "kernel file"))
+    except EvolveError:
+        return
+    if now != folder.blobs.get(started.source):
+        note(f"{path} has changed since the run began, which keeps to the text it recorded (kernel.cu)")
 
 
 def open_problem(request: ProblemRequest) -> Problem[Any]:
@@ -79,7 +106,7 @@ def compile_program(problem: Problem[Any], path: Path) -> Compiled:
     from evolve.cli.output import note
     from evolve.search.problem import Compiled
 
-    template = read_template(read_text(path, "program"))
+    template = read_template(read_text(path, "program file"))
     if template.choices:
         note(f"{path}: {len(template.choices)} holes are filled with their first choices")
     try:

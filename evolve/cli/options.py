@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+MOST_PROPOSALS = 10_000_000
+_WORD = 2**63
+
+
+def whole(least: int, most: int) -> Callable[[str], int]:
+    """Parses a whole number between these, both included; raises typer.BadParameter saying so."""
+
+    def parse(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = None
+        if number is None or not least <= number <= most:
+            raise typer.BadParameter(f"{str(text)[:40]!r} is not a whole number from {least} to {most}")
+        return number
+
+    return parse
+
 
 Kernel = Annotated[Path, typer.Option("--kernel", metavar="FILE", help="The CUDA file with the kernel.")]
 Program = Annotated[
@@ -32,7 +52,9 @@ Numerics = Annotated[
         help="exact, reassociate, fast or mixed; default: the workload's, else reassociate.",
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Same seed, same search.")]
+Seed = Annotated[
+    int, typer.Option("--seed", metavar="N", parser=whole(-_WORD, _WORD - 1), help="Same seed, same search.")
+]
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON document on standard output and nothing else.")
 ]
@@ -40,6 +62,9 @@ Run = Annotated[str, typer.Argument(metavar="RUN", help="A run: its id under run
 Workers = Annotated[
     int | None,
     typer.Option(
-        "--workers", metavar="N", min=1, max=64, help="Processes that evaluate; default: cores, at most 8."
+        "--workers",
+        metavar="N",
+        parser=whole(1, 64),
+        help="Processes that evaluate; default: cores, at most 8.",
     ),
 ]

@@ -23,7 +23,7 @@ def command(
     from evolve.ir.errors import NegativeAnswerError
 
     with Output(json) as output:
-        problem = open_problem(problem_request(kernel, entry, workload, device, numerics))
+        problem = open_problem(problem_request(kernel, entry, workload, device, numerics, program))
         compiled = compile_program(problem, program)
         if compiled.verdict != "PROVED":
             first = compiled.diagnostics[0] if compiled.diagnostics else {}

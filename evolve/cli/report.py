@@ -11,16 +11,15 @@ def command(run: options.Run, json: options.Json = False) -> int:
     Baseline, best, speed of light, funnel, files; and what the result rests on: what was given,
     assumed, proved, checked and timed."""
     from evolve.cli.output import Output
-    from evolve.events.log import read_log
     from evolve.report.evidence import evidence_text
     from evolve.report.table import final_table
     from evolve.runs.evidence import evidence
     from evolve.runs.folder import find_run
-    from evolve.runs.summary import as_document, fold
+    from evolve.runs.summary import as_document, read_view
 
     with Output(json) as output:
         folder = find_run(run)
-        view = fold(read_log(folder.log).events)
+        view = read_view(folder)
         document = as_document(view, folder.name, folder.blobs)
         if output.as_json:
             output.document(document)

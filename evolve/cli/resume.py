@@ -11,7 +11,7 @@ def command(run: options.Run, workers: options.Workers = None, json: options.Jso
     On `sim` it ends with the same candidates as a run that was never interrupted. A run that has
     ended by its own rules is only shown again.
     """
-    from evolve.cli.inputs import open_problem
+    from evolve.cli.inputs import note_changes, open_problem
     from evolve.cli.output import Output
     from evolve.cli.run import finish
     from evolve.cli.searching import searching
@@ -20,6 +20,7 @@ def command(run: options.Run, workers: options.Workers = None, json: options.Jso
 
     with Output(json) as output:
         folder = find_run(run)
+        note_changes(folder)
         with searching(open_problem, workers) as session:
             resume(folder, session)
         return finish(folder, output)

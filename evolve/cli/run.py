@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 def command(
     kernel: options.Kernel,
     budget: Annotated[
-        int, typer.Option("--budget", metavar="N", min=1, help="How many candidates may be scored.")
+        int,
+        typer.Option(
+            "--budget",
+            metavar="N",
+            parser=options.whole(1, options.MOST_PROPOSALS),
+            help="How many candidates may be scored.",
+        ),
     ] = 200,
     agent: Annotated[
         str, typer.Option("--agent", metavar="NAME", help="Who proposes programs: expert or random.")
@@ -48,6 +54,8 @@ def command(
     from evolve.ir.errors import EvolveError
     from evolve.runs.session import start
 
+    if out is not None and not out.parts:
+        raise EvolveError("usage", "--out needs the name of a folder")
     if search not in ("evolve", "best-of-n"):
         raise EvolveError("usage", f"--search is evolve or best-of-n, not {search!r}")
     settings = Settings(budget=budget, seed=seed, agent=agent, search=search)  # type: ignore[arg-type]
@@ -62,11 +70,10 @@ def finish(folder: RunFolder, output: Output) -> int:
     """Prints what a run came to; returns the exit status."""
     from evolve.cli.main import INTERRUPTED
     from evolve.cli.output import note
-    from evolve.events.log import read_log
     from evolve.report.table import final_table
-    from evolve.runs.summary import as_document, fold
+    from evolve.runs.summary import as_document, read_view
 
-    view = fold(read_log(folder.log).events)
+    view = read_view(folder)
     document = as_document(view, folder.name, folder.blobs)
     if output.as_json:
         output.document(document)

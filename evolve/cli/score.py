@@ -29,7 +29,7 @@ def command(
     from evolve.report.story import diagnostic_lines
 
     with Output(json) as output:
-        problem = open_problem(problem_request(kernel, entry, workload, device, numerics))
+        problem = open_problem(problem_request(kernel, entry, workload, device, numerics, program))
         compiled = compile_program(problem, program)
         score = problem.score(compiled) if compiled.verdict == "PROVED" else None
         info = problem.info()

@@ -13,7 +13,11 @@ def command(
     run: options.Run,
     candidate: Annotated[
         int | None,
-        typer.Argument(metavar="[CANDIDATE]", help="A proposal's number; 0 is the baseline.", min=0),
+        typer.Argument(
+            metavar="[CANDIDATE]",
+            parser=options.whole(0, options.MOST_PROPOSALS),
+            help="A proposal's number; 0 is the baseline.",
+        ),
     ] = None,
     json: options.Json = False,
 ) -> int:
@@ -24,15 +28,14 @@ def command(
     With CANDIDATE: that program, where it came from, its verdict, score and gap.
     """
     from evolve.cli.output import Output
-    from evolve.events.log import read_log
     from evolve.report.story import candidate_text, run_text
     from evolve.runs.folder import find_run
     from evolve.runs.story import candidate_story, run_story
-    from evolve.runs.summary import fold
+    from evolve.runs.summary import read_view
 
     with Output(json) as output:
         folder = find_run(run)
-        view = fold(read_log(folder.log).events)
+        view = read_view(folder)
         if candidate is None:
             story = run_story(view, folder)
             if output.as_json:

@@ -16,16 +16,16 @@ def command(run: options.Run, json: options.Json = False) -> int:
     Exit status 1 if it is not PROVED and scored now, or if the code it renders to differs from the
     recorded one.
     """
-    from evolve.cli.inputs import open_problem
+    from evolve.cli.inputs import note_changes, open_problem
     from evolve.cli.output import Output
-    from evolve.events.log import read_log
     from evolve.runs.folder import find_run
     from evolve.runs.session import request_of
-    from evolve.runs.summary import as_document, fold
+    from evolve.runs.summary import as_document, read_view
 
     with Output(json) as output:
         folder = find_run(run)
-        view = fold(read_log(folder.log).events)
+        note_changes(folder)
+        view = read_view(folder)
         assert view.started is not None
         best = as_document(view, folder.name, folder.blobs)["best"]
         problem = open_problem(request_of(folder, view.started))

@@ -9,6 +9,7 @@ from pathlib import Path
 from evolve.events.disk import replace_file, writing
 from evolve.ir.errors import EvolveError
 
+_RESTORE = "restore the run's folder from a copy"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -41,7 +42,10 @@ class BlobStore:
         try:
             data = path.read_bytes()
         except OSError as cause:
-            raise EvolveError("damaged-blob", f"cannot read: {cause.strerror}", file=str(path)) from cause
+            message = f"a text that the event log refers to cannot be read: {cause.strerror}"
+            raise EvolveError("damaged-blob", message, file=str(path), hint=_RESTORE) from cause
         if hashlib.sha256(data).hexdigest() != digest:
-            raise EvolveError("damaged-blob", "the content does not match its name", file=str(path))
+            raise EvolveError(
+                "damaged-blob", "the content does not match its name", file=str(path), hint=_RESTORE
+            )
         return data.decode("utf-8", "surrogatepass")

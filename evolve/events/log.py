@@ -85,12 +85,30 @@ def _parse(text: bytes, path: Path, number: int, seq: int, *, tolerate: bool) ->
             raise EvolveError(
                 "newer-log", "another version of evolve wrote this log", file=str(path), line=number
             ) from None
-        first = cause.errors(include_url=False, include_context=False)[0]
-        what = f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}".lstrip(": ")
-        raise _damaged(path, number, what) from None
+        raise _damaged(path, number, _wrong(cause)) from None
     if event.seq != seq:
         raise _damaged(path, number, f"event {event.seq} stands where event {seq} belongs")
     return event
+
+
+def _wrong(cause: ValidationError) -> str:
+    """What is wrong with a line, in a sentence of ours."""
+    first = cause.errors(include_url=False, include_context=False)[0]
+    field = ".".join(str(part) for part in first["loc"][1:] if part != first["loc"][-1])
+    name = str(first["loc"][-1]) if first["loc"] else ""
+    match first["type"]:
+        case "json_invalid":
+            return "it is not a line of JSON"
+        case "missing":
+            return f"the field {name} is missing"
+        case "extra_forbidden":
+            return f"the field {name} is not known"
+        case "union_tag_invalid" | "union_tag_not_found":
+            return "it is an event of no known kind"
+        case _ if name:
+            return f"the field {f'{field}.' if field else ''}{name} does not hold what it should"
+        case _:
+            return "it is not an event"
 
 
 def _damaged(path: Path, line: int, what: str) -> EvolveError:

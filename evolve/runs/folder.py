@@ -45,6 +45,8 @@ class RunFolder:
 
 def find_run(run: str) -> RunFolder:
     """The folder of RUN, a path or an id under `runs/`. Raises EvolveError `no-such-run`."""
+    if not run.strip():
+        raise EvolveError("no-such-run", "the name of the run is empty", hint="give an id or a path")
     places = (Path(run), RUNS / run)
     for place in places:
         with suppress(OSError, ValueError):  # an over-long or NUL-holding name is simply not there
@@ -53,6 +55,8 @@ def find_run(run: str) -> RunFolder:
     with suppress(OSError, ValueError):
         if places[0].is_dir():
             raise EvolveError("no-such-run", f"the folder holds no {LOG_NAME}", file=run)
+        if places[0].exists():
+            raise EvolveError("no-such-run", "this is a file, and a run is a folder", file=run)
     known = sorted(path.parent.name for path in RUNS.glob(f"*/{LOG_NAME}"))
     listed = f"runs here: {', '.join(known[-5:])}" if known else "there are no runs under runs/ here"
     raise EvolveError("no-such-run", f"there is no run {run!r}", hint=f"give an id or a path; {listed}")

@@ -100,7 +100,8 @@ def start(request: ProblemRequest, settings: Settings, out: Path | None, session
 def resume(folder: RunFolder, session: Session) -> None:
     """Takes a run up where its log ends. A run that has ended by a rule stays as it is.
 
-    Raises EvolveError: `damaged-log`, `run-in-use`, `diverged`, and what opening the problem raises.
+    Raises EvolveError: `damaged-log`, `run-in-use`, `diverged`, `other-device`, `other-version` (it would
+    score by another bound), and what opening the problem raises.
     """
     with EventWriter(folder.path) as writer:
         started, baseline, rest = opening_of(folder, writer.recorded)
@@ -113,6 +114,13 @@ def resume(folder: RunFolder, session: Session) -> None:
         if _device(info.device) != started.device:
             message = f"the run was made on {started.device.kind}:{started.device.profile}"
             raise EvolveError("other-device", message, hint=f"here it would be {info.device.name}")
+        if _sol(info.sol) != started.sol:
+            message = (
+                f"the run was made against a speed of light of {started.sol.time_us:.4g} us, "
+                f"here it is {info.sol.time_us:.4g} us: its figures would not be comparable"
+            )
+            hint = f"evolve {started.tool_version} made it, this is {tool_version()}: start a new run"
+            raise EvolveError("other-version", message, file=str(folder.path), hint=hint)
         session.announce(folder, info)
         state = SearchState()
         for body in (started, baseline):
@@ -155,7 +163,11 @@ def replay_events(
 
 def opening_of(folder: RunFolder, events: Sequence[Event]) -> tuple[RunStarted, Baseline, Sequence[Event]]:
     """The first two events and the others. Raises EvolveError `damaged-log` if they are not there."""
-    fold(events)
+    try:
+        fold(events)
+    except EvolveError as error:
+        error.file = str(folder.log)
+        raise
     bodies = [event.body for event in events[:2]]
     if len(bodies) == 2 and isinstance(bodies[0], RunStarted) and isinstance(bodies[1], Baseline):
         return bodies[0], bodies[1], events[2:]
@@ -241,10 +253,13 @@ def _device(device: Device) -> DeviceInfo:
     return DeviceInfo(kind=device.kind, profile=device.profile, timing=device.timing)
 
 
+def _sol(sol: Sol) -> SolInfo:
+    return SolInfo(time_us=sol.time_us, hard_time_us=sol.hard_time_us, bound=sol.bound)
+
+
 def _started(
     request: ProblemRequest, settings: Settings, info: ProblemInfo, folder: RunFolder, prepared_s: float
 ) -> RunStarted:
-    sol = info.sol
     return RunStarted(
         tool_version=tool_version(),
         run=folder.name,
@@ -256,7 +271,7 @@ def _started(
         numerics=info.numerics,
         device_request=request.device,
         device=_device(info.device),
-        sol=SolInfo(time_us=sol.time_us, hard_time_us=sol.hard_time_us, bound=sol.bound),
+        sol=_sol(info.sol),
         assumptions=info.assumptions,
         settings=settings,
         prepared_s=round(prepared_s, 3),

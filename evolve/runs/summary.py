@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evolve.events.blobs import BlobStore
+from evolve.events.log import LOG_NAME, read_log
 from evolve.events.schema import Champion, Event, Paused, Resumed, RunStarted
 from evolve.ir.errors import EvolveError
+from evolve.runs.folder import RunFolder
 from evolve.search.state import FUNNEL, SearchState
 
 _STILL_RUNNING = "running"
@@ -57,10 +59,20 @@ def fold(events: Iterable[Event]) -> RunView:
             view.apply(event)
         except ValueError as cause:
             message = f"a {event.body.kind} event makes no sense here: {cause}"
-            raise EvolveError("damaged-log", message, file="events.jsonl", line=event.seq + 1) from cause
+            raise EvolveError("damaged-log", message, file=LOG_NAME, line=event.seq + 1) from cause
     if view.started is None or view.state.baseline is None:
-        raise EvolveError("damaged-log", "the run ended before its search began", hint="start it again")
+        message = "the log ends before its search began"
+        raise EvolveError("damaged-log", message, file=LOG_NAME, hint="start the run again")
     return view
+
+
+def read_view(folder: RunFolder) -> RunView:
+    """The view of the run in a folder. Raises EvolveError as `read_log` and `fold` do, naming the log."""
+    try:
+        return fold(read_log(folder.log).events)
+    except EvolveError as error:
+        error.file = str(folder.log)
+        raise
 
 
 def as_document(view: RunView, name: str, blobs: BlobStore) -> dict[str, Any]:

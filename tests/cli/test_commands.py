@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -207,6 +208,24 @@ BAD_CALLS = [
     (("resume", "taken"), "no-such-run"),
     (("replay", "x" * 5000), "no-such-run"),
     (("check", "--kernel", "fake.cu", "--program", "missing.dsl"), "no-such-file"),
+    (("check", "--kernel", "fake.cu", "--program", "taken"), "unreadable-file"),
+    (("check", "--kernel", "-", "--program", "-"), "usage"),
+    (("score", "--kernel", "fake.cu", "--program", "binary.cu"), "unreadable-file"),
+    (("run", "--kernel", "-", "--workload", "-"), "usage"),
+    (("run", "--kernel", "fake.cu", "--budget", "-3"), "usage"),
+    (("run", "--kernel", "fake.cu", "--budget", "9" * 30), "usage"),
+    (("run", "--kernel", "fake.cu", "--budget", "9" * 5000), "usage"),
+    (("run", "--kernel", "fake.cu", "--seed", "9" * 30), "usage"),
+    (("run", "--kernel", "fake.cu", "--workers", "0"), "usage"),
+    (("run", "--kernel", "fake.cu", "--workers", "65"), "usage"),
+    (("run", "--kernel", "fake.cu", "--agent", "random", "--out", ""), "usage"),
+    (("run", "--kernel", "fake.cu", "--agent", "random", "--out", "x" * 300), "cannot-write"),
+    (("run", "--kernel", "fake.cu", "--agent", "random", "--out", "fake.cu/under"), "cannot-write"),
+    (("show", ""), "no-such-run"),
+    (("show", "fake.cu"), "no-such-run"),
+    (("show", "nothing", "-1"), "usage"),
+    (("show", "nothing", "many"), "usage"),
+    (("dsl", "fly"), "unknown-primitive"),
 ]
 
 
@@ -228,6 +247,49 @@ def test_bad_calls_exit_2_with_one_message(
     assert error["code"] == code
     assert not Path("runs").exists()
     assert (tmp_path / "taken" / "thesis.tex").read_text() == "mine"
+
+
+def test_numbers_are_refused_in_our_words(call: Call) -> None:
+    for option, text, most in (("--budget", "0", "10000000"), ("--workers", "x", "64")):
+        _, _, err = call("run", "--kernel", "fake.cu", option, text)
+        assert f"'{text}' is not a whole number from 1 to {most}" in err
+
+
+def test_a_candidate_that_is_not_there(call: Call) -> None:
+    name = run_json(call, "--budget", "3")["run"]
+    status, _, err = call("show", name, "500")
+    assert status == 2 and "there is no candidate 500 (there are 0 (the baseline) to " in err
+
+
+def test_a_log_that_ends_early_is_named(call: Call) -> None:
+    name = run_json(call, "--budget", "3")["run"]
+    log = Path("runs") / name / "events.jsonl"
+    first = log.read_bytes().splitlines(keepends=True)[0]
+    for content in (b"", first, bytes(4000)):
+        log.write_bytes(content)
+        for command in ("resume", "replay", "show", "report", "verify"):
+            status, out, err = call(command, name)
+            assert (status, out) == (2, ""), command
+            assert err.startswith(f"evolve: {log}: the log ends before its search began"), err
+
+
+def test_a_lost_text_is_named(call: Call) -> None:
+    name = run_json(call, "--budget", "5")["run"]
+    shutil.rmtree(Path("runs") / name / "blobs")
+    for command in ("show", "report", "verify"):
+        status, _, err = call(command, name)
+        assert status == 2 and f"runs/{name}/blobs/" in err and "restore the run's folder" in err
+
+
+def test_a_changed_kernel_file_is_said_and_not_used(call: Call, tmp_path: Path) -> None:
+    document = run_json(call, "--budget", "5")
+    kernel_file(tmp_path).write_text("__global__ void other() {}\n")
+    for command in ("resume", "verify"):
+        status, _, err = call(command, document["run"], "--json")
+        assert status == 0 and "fake.cu has changed since the run began" in err
+    assert json.loads(call("resume", document["run"], "--json")[1]) == document
+    kernel_file(tmp_path).unlink()
+    assert "changed" not in call("verify", document["run"])[2]
 
 
 def test_a_damaged_log_is_refused_with_its_line(call: Call) -> None:

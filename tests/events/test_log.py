@@ -165,3 +165,20 @@ def test_as_json_is_what_reads_back() -> None:
         "nested": [{"x": [None, True]}],
         "path": "p",
     }
+
+
+def test_damage_is_said_in_our_words(tmp_path: Path) -> None:
+    path = write(tmp_path, 3)
+    whole = path.read_bytes().splitlines(keepends=True)
+    for old, new, says in (
+        (b'"island":0', b'"island":"x"', "the field asked.island does not hold what it should"),
+        (b'"island":0', b'"colour":0,"island":0', "the field colour is not known"),
+        (b'"island":0,', b"", "the field island is missing"),
+        (b'"asked"', b'"clown"', "it is an event of no known kind"),
+        (b"{", b"", "it is not a line of JSON"),
+    ):
+        assert old in whole[1]
+        path.write_bytes(b"".join([whole[0], whole[1].replace(old, new, 1), whole[2]]))
+        with pytest.raises(EvolveError) as caught:
+            read_log(path)
+        assert caught.value.line == 2 and says in caught.value.message, caught.value.message

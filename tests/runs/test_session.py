@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from evolve.ir.errors import EvolveError
 from evolve.runs.folder import RunFolder, find_run
 from evolve.runs.session import replay, resume, start
 from evolve.runs.summary import as_document, fold
-from evolve.search.problem import Score
+from evolve.search.problem import ProblemInfo, Score, Sol
 from evolve.search.state import FUNNEL
 from tests.runs.helpers import REQUEST, after, run, session
 from tests.search.fake import SOL_US, FakeProblem
@@ -139,6 +140,20 @@ def test_resume_of_a_finished_run_changes_nothing(whole: RunFolder) -> None:
     before = whole.log.read_bytes()
     resume(whole, session())
     assert whole.log.read_bytes() == before
+
+
+def test_a_run_scored_by_another_bound_is_not_mixed(whole: RunFolder, tmp_path: Path) -> None:
+    class Other(FakeProblem):
+        def info(self) -> ProblemInfo:
+            return replace(super().info(), sol=Sol(90.0, 80.0, "dram"))
+
+    begun = run(tmp_path / "begun", interrupted=after(12))
+    before = begun.log.read_bytes()
+    with pytest.raises(EvolveError) as caught:
+        resume(begun, session(Other()))
+    assert caught.value.code == "other-version"
+    assert "100 us" in caught.value.message and "90 us" in caught.value.message
+    assert begun.log.read_bytes() == before
 
 
 def test_replay_decides_alike_and_executes_nothing(whole: RunFolder) -> None:
