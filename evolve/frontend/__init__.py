@@ -6,7 +6,8 @@
 `ctree`       a small typed C tree; `read` builds it from libclang's cursors
 `steps`       assignments inside expressions become statements
 `polynomial`  integer polynomials over loop variables and scalars; `prove` bounds them
-`values`      what a C expression is worth: integers, data, pointers; `library` the functions
+`values`      what a C expression is worth: integers, data, pointers, choices between them
+`operations`  C's operators on them; `library` the functions
 `variables`   a thread's variables; `expressions`, `loops`, `updates` on top of them
 `execute`     symbolic execution of one thread into loops over flat addresses
 `scalars`     sizes apart from data among the integer parameters

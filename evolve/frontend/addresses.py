@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 
 from evolve.frontend.polynomial import ONE, Poly, constant, expression, polynomial
-from evolve.frontend.prove import Known, facts_of, negate, nonnegative, positive, simplify, variable_atom
+from evolve.frontend.prove import Known, negate, nonnegative, positive, simplify, variable_atom
 from evolve.frontend.refuse import RefusalError
 from evolve.ir.expr import Binary, BinaryOp, Expr, Load, Select, Var
 from evolve.ir.stmt import Alloc, Block, For, If, Reduce, Stmt, Store
@@ -63,8 +63,8 @@ def _leaves(block: Block, known: Known) -> Iterator[tuple[Store | Reduce, Known]
             case For():
                 yield from _leaves(s.body, known.inside(s.var, polynomial(s.extent)))
             case If():
-                yield from _leaves(s.body, known.given(*facts_of(s.cond)))
-                yield from _leaves(s.orelse, known.given(*facts_of(negate(s.cond))))
+                yield from _leaves(s.body, known.assuming(s.cond))
+                yield from _leaves(s.orelse, known.assuming(negate(s.cond)))
             case Store() | Reduce():
                 yield s, known
             case _:
@@ -74,13 +74,13 @@ def _leaves(block: Block, known: Known) -> Iterator[tuple[Store | Reduce, Known]
 def _rewrite_expr(e: Expr, known: Known, line: int, f) -> Expr:  # type: ignore[no-untyped-def]
     if isinstance(e, Select):
         cond = _rewrite_expr(e.cond, known, line, f)
-        then = _rewrite_expr(e.then, known.given(*facts_of(cond)), line, f)
-        orelse = _rewrite_expr(e.orelse, known.given(*facts_of(negate(cond))), line, f)
+        then = _rewrite_expr(e.then, known.assuming(cond), line, f)
+        orelse = _rewrite_expr(e.orelse, known.assuming(negate(cond)), line, f)
         return Select(cond, then, orelse, e.dtype)
     if isinstance(e, Binary) and e.op in (BinaryOp.AND, BinaryOp.OR):
         left = _rewrite_expr(e.lhs, known, line, f)
         sure = left if e.op is BinaryOp.AND else negate(left)
-        return Binary(e.op, left, _rewrite_expr(e.rhs, known.given(*facts_of(sure)), line, f), e.dtype)
+        return Binary(e.op, left, _rewrite_expr(e.rhs, known.assuming(sure), line, f), e.dtype)
     parts = children(e)
     if parts:
         e = rebuild(e, tuple(_rewrite_expr(x, known, line, f) for x in parts))
@@ -215,6 +215,16 @@ def _opaque_at_end(p: Poly, a: Binary, known: Known) -> Poly | None:
     if parts is None or not nonnegative(parts[0], known, 0):
         return None
     x, y = polynomial(a.lhs), polynomial(a.rhs)
+    if a.op is BinaryOp.FLOORDIV and positive(y, known):
+        # y * floor(x / y) <= x; otherwise the quotient of the largest x.
+        whole, rest = parts[0].divide(y)
+        if not rest.terms:
+            return _at_ends(parts[1] + whole * x, known)
+        top = _at_ends(x, known)
+        if top is None or y.names() & {n for n, _ in known.loops}:
+            return None
+        quotient = Binary(BinaryOp.FLOORDIV, expression(top), a.rhs, DType.INDEX)
+        return _at_ends(parts[1] + parts[0] * polynomial(quotient), known)
     if a.op is BinaryOp.MOD:
         return _at_ends(parts[1] + parts[0] * (y - ONE), known)
     if a.op in (BinaryOp.MIN, BinaryOp.MAX):
@@ -272,8 +282,8 @@ def rewrite(block: Block, known: Known, shapes: dict[str, Shape]) -> Block:
                     out.append(For(s.var, s.extent, s.kind, go(s.body, k.inside(s.var, polynomial(s.extent))),
                                    span=s.span))  # fmt: skip
                 case If():
-                    then = go(s.body, k.given(*facts_of(s.cond)))
-                    out.append(If(s.cond, then, go(s.orelse, k.given(*facts_of(negate(s.cond)))), s.span))
+                    then = go(s.body, k.assuming(s.cond))
+                    out.append(If(s.cond, then, go(s.orelse, k.assuming(negate(s.cond))), s.span))
                 case Store() | Reduce():
                     line = s.span.line if s.span else 0
                     value = _rewrite_expr(s.value, k, line, load)

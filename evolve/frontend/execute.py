@@ -11,20 +11,11 @@ from collections.abc import Collection
 from evolve.frontend import ctree, library
 from evolve.frontend.ctree import Pointer, Void
 from evolve.frontend.loops import Head, assignments, counted, counters, induction
+from evolve.frontend.operations import choose
 from evolve.frontend.polynomial import Poly, constant, expression, variable
 from evolve.frontend.prove import negate
 from evolve.frontend.refuse import RefusalError
-from evolve.frontend.values import (
-    Data,
-    Duty,
-    Int,
-    Ptr,
-    Unknown,
-    Value,
-    as_data,
-    choose,
-    convert,
-)
+from evolve.frontend.values import Data, Duty, Int, Ptr, Unknown, Value, as_data, convert
 from evolve.frontend.variables import NeedsRegisterError, Slot, Thread, Variables
 from evolve.ir.effects import Mode, effects
 from evolve.ir.expr import Const, Expr, Load, Select, Var

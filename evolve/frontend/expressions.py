@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from evolve.frontend import ctree, library
 from evolve.frontend.ctree import CType
+from evolve.frontend.operations import choose, negation, operation
 from evolve.frontend.polynomial import constant, expression
 from evolve.frontend.prove import negate
 from evolve.frontend.refuse import RefusalError
@@ -13,16 +14,14 @@ from evolve.frontend.values import (
     Arr,
     Data,
     Duty,
+    Either,
     Int,
     Ptr,
     Threads,
     Unknown,
     Value,
     as_data,
-    choose,
     convert,
-    negation,
-    operation,
     thread,
 )
 from evolve.ir.expr import Const, Expr, Load, Unary, UnaryOp
@@ -78,10 +77,7 @@ class Evaluator:
                     return self.value(e.then if cond.expr.value else e.orelse)
                 return choose(cond, self.value(e.then), self.value(e.orelse), e.line)
             case ctree.Element():
-                got = self.element(e)
-                if isinstance(got, Arr):
-                    return got
-                return Data(got.load, got.duties)
+                return self._element(self.value(e.base), self.value(e.index), e.line)
             case ctree.Invoke():
                 return self._call(e)
             case _:
@@ -97,21 +93,40 @@ class Evaluator:
     def integer(self, e: ctree.CExpr, what: str) -> Int:
         """An integer made of indices and sizes. Raises RefusalError when it depends on data in memory."""
         v = self.value(e)
+        return self._index(v, what, e.line)
+
+    def _index(self, v: Value, what: str, line: int) -> Int:
         if isinstance(v, Int):
             return Int(self.threads.normal(v.poly), v.type, v.duties)
-        raise RefusalError(e.line, what, "it depends on data, not only on indices and sizes")
+        if isinstance(v, Either):
+            raise RefusalError(line, what, "a condition chooses it; write the condition as an if")
+        if isinstance(v, Unknown):
+            raise RefusalError(line, "value", v.reason)
+        raise RefusalError(line, what, "it depends on data, not only on indices and sizes")
 
     def place(self, e: ctree.Element) -> Place:
         """The element that `e` names. Raises RefusalError for a part of an array."""
-        got = self.element(e)
+        base = self.value(e.base)
+        if isinstance(base, Either):
+            raise RefusalError(e.line, "store", "a condition chooses where; write the condition as an if")
+        got = self.element(base, self.integer(e.index, "subscript"), e.line)
         if isinstance(got, Arr):
             raise RefusalError(e.line, "array", "only its elements can be used")
         return got
 
-    def element(self, e: ctree.Element) -> Place | Arr:
-        """`base[index]`."""
-        base = self.value(e.base)
-        at = self.integer(e.index, "subscript")
+    def _element(self, base: Value, at: Value, line: int) -> Value:
+        """The value of `base[at]`, or a part of an array. Of a choice, the choice between the elements."""
+        if isinstance(base, Either):
+            first, second = (self._element(x, at, line) for x in (base.then, base.orelse))
+            return choose(base.cond, first, second, line)
+        if isinstance(at, Either):
+            first, second = (self._element(base, x, line) for x in (at.then, at.orelse))
+            return choose(at.cond, first, second, line)
+        got = self.element(base, self._index(at, "subscript", line), line)
+        return got if isinstance(got, Arr) else Data(got.load, got.duties)
+
+    def element(self, base: Value, at: Int, line: int) -> Place | Arr:
+        """`base[at]`. Raises RefusalError for other bases than pointers and arrays."""
         if isinstance(base, Ptr):
             flat = self.threads.normal(base.offset.poly + at.poly)
             load = Load(base.buffer, (expression(flat),), base.element)
@@ -122,10 +137,10 @@ class Evaluator:
                 return Arr(base.buffer, base.element, base.extents, indices)
             duties = {d for i in indices for d in i.duties}
             for i, n in zip(indices, base.extents, strict=True):
-                duties.add(Duty(i.poly, 0, n - 1, True, e.line, "subscript of a local array", proved=True))
+                duties.add(Duty(i.poly, 0, n - 1, True, line, "subscript of a local array", proved=True))
             load = Load(base.buffer, tuple(expression(i.poly) for i in indices), base.element)
             return Place(load, frozenset(duties))
-        raise RefusalError(e.line, "subscript", "the base is not a parameter or a local array")
+        raise RefusalError(line, "subscript", "the base is not a parameter or a local array")
 
     def _operation(self, e: ctree.Operation) -> Value:
         args = [self.value(x) for x in e.operands]
@@ -146,10 +161,8 @@ class Evaluator:
         args = tuple(self.value(a) for a in e.args)
         if e.function is not None:
             return self.inline(e, args)
-        if e.name == "__ldg" and len(args) == 1 and isinstance(args[0], Ptr):
-            p = args[0]
-            load = Load(p.buffer, (expression(self.threads.normal(p.offset.poly)),), p.element)
-            return Data(load, p.offset.duties)
+        if e.name == "__ldg" and len(args) == 1 and isinstance(args[0], Ptr | Either):
+            return self._element(args[0], Int(constant(0), DType.I32), e.line)
         if not isinstance(e.type, DType):
             library.call(e.name, args, DType.I32, e.line)
             raise RefusalError(e.line, f"call of {e.name}", "its result cannot be used")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from evolve.frontend.operations import negation
 from evolve.frontend.polynomial import expression, polynomial
 from evolve.frontend.refuse import RefusalError
-from evolve.frontend.values import Data, Duty, Int, Value, as_data, convert, negation
+from evolve.frontend.values import Data, Duty, Int, Value, as_data, convert
 from evolve.ir.expr import Binary, BinaryOp, Call, Cast, Const, Expr, Select
 from evolve.ir.math import FUNCTIONS
 from evolve.ir.types import DType

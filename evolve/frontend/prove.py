@@ -37,6 +37,19 @@ class Known:
     def given(self, *facts: Poly) -> Known:
         return replace(self, facts=(*self.facts, *facts))
 
+    def assuming(self, cond: Expr) -> Known:
+        """Where a condition holds. `a != b` says something where a is known not to be beyond b."""
+        match cond:
+            case Binary(op=BinaryOp.AND):
+                return self.assuming(cond.lhs).assuming(cond.rhs)
+            case Binary(op=BinaryOp.NE) if cond.lhs.dtype is DType.INDEX and cond.rhs.dtype is DType.INDEX:
+                d = polynomial(cond.rhs) - polynomial(cond.lhs)
+                if nonnegative(d, self):
+                    return self.given(d - ONE)
+                return self.given(-d - ONE) if nonnegative(-d, self) else self
+            case _:
+                return self.given(*facts_of(cond))
+
 
 def nonnegative(p: Poly, known: Known, depth: int = _DEPTH) -> bool:
     """Whether p >= 0 is proved. False means only that no proof was found."""

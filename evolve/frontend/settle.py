@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from evolve.frontend.addresses import upper_bound
 from evolve.frontend.polynomial import Poly, constant, expression, polynomial
-from evolve.frontend.prove import Known, facts_of, nonnegative, simplify
+from evolve.frontend.prove import Known, nonnegative, simplify
 from evolve.frontend.refuse import RefusalError
-from evolve.frontend.tidy import substitute
+from evolve.frontend.tidy import substitute, tidy_expr
 from evolve.frontend.values import INTEGERS
 from evolve.frontend.variables import Obligation, Step
-from evolve.ir.expr import BinaryOp, Expr, Var, compare
+from evolve.ir.expr import BinaryOp, Const, Expr, Var, compare
 from evolve.ir.kernel import Scalar
 from evolve.ir.printer import print_expr
 from evolve.ir.stmt import For
@@ -32,6 +32,8 @@ def settle(
         d = o.duty
         if _geometry(d.poly, by):
             continue
+        for cond in d.given:
+            here = _assuming(cond, here, by)
         p = simplify(d.poly.substitute(by), here)
         same = (p, d.low, d.high, d.must, here)
         if same not in done:
@@ -59,10 +61,14 @@ def _place(path: tuple[Step, ...], places: dict[tuple[Step, ...], Known], by: di
     if isinstance(step, For):
         here = here.inside(step.var, simplify(polynomial(step.extent).substitute(by), here))
     else:
-        facts = [simplify(f, here) for f in facts_of(substitute(step.cond, by))]
-        here = here.given(*(f for f in facts if not nonnegative(f, here)))
+        here = _assuming(step.cond, here, by)
     places[path] = here
     return here
+
+
+def _assuming(cond: Expr, known: Known, by: dict[str, Poly]) -> Known:
+    cond = tidy_expr(substitute(cond, by), known)
+    return known if isinstance(cond, Const) else known.assuming(cond)
 
 
 def _strongest(limits: list[tuple[Poly, int]], known: Known) -> list[tuple[Poly, int]]:

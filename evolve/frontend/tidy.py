@@ -48,8 +48,8 @@ def tidy(block: Block, known: Known) -> Block:
                 if isinstance(cond, Const):
                     out.extend(tidy(s.body if cond.value else s.orelse, known).stmts)
                     continue
-                body = tidy(s.body, known.given(*facts_of(cond)))
-                orelse = tidy(s.orelse, known.given(*facts_of(negate(cond))))
+                body = tidy(s.body, known.assuming(cond))
+                orelse = tidy(s.orelse, known.assuming(negate(cond)))
                 if not body.stmts and orelse.stmts:
                     cond, body, orelse = negate(cond), orelse, body
                 if body.stmts:
@@ -69,7 +69,7 @@ def tidy_expr(e: Expr, known: Known) -> Expr:
         case Binary(op=BinaryOp.AND | BinaryOp.OR):
             a = tidy_expr(e.lhs, known)
             sure = a if e.op is BinaryOp.AND else negate(a)
-            b = tidy_expr(e.rhs, known.given(*facts_of(sure)))
+            b = tidy_expr(e.rhs, known.assuming(sure))
             absorbing = e.op is BinaryOp.OR
             for x, y in ((a, b), (b, a)):
                 if isinstance(x, Const):
@@ -89,8 +89,8 @@ def tidy_expr(e: Expr, known: Known) -> Expr:
             cond = tidy_expr(e.cond, known)
             if isinstance(cond, Const):
                 return tidy_expr(e.then if cond.value else e.orelse, known)
-            then = tidy_expr(e.then, known.given(*facts_of(cond)))
-            orelse = tidy_expr(e.orelse, known.given(*facts_of(negate(cond))))
+            then = tidy_expr(e.then, known.assuming(cond))
+            orelse = tidy_expr(e.orelse, known.assuming(negate(cond)))
             return Select(cond, then, orelse, e.dtype)
         case _:
             parts = children(e)

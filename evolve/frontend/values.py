@@ -8,20 +8,20 @@ the guards that hold there.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
 
 from evolve.frontend.ctree import CType
-from evolve.frontend.polynomial import ONE, Poly, constant, expression, polynomial, variable
+from evolve.frontend.polynomial import Poly, constant, expression, variable
+from evolve.frontend.prove import negate
 from evolve.frontend.refuse import RefusalError
-from evolve.ir.expr import Binary, BinaryOp, Cast, Const, Expr, Select, Unary, UnaryOp, compare, decide
+from evolve.ir.expr import Binary, BinaryOp, Cast, Const, Expr, Select, compare
 from evolve.ir.types import DType
 
 INTEGERS = (DType.I32, DType.U32, DType.I64, DType.U64)
 AXES = "xyz"
-_MAX_TERMS = 400
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Duty:
 
     `must`: it cannot be left to undefined behaviour (unsigned wrap-around, narrowing, division).
     `proved`: nor may it become a fact about the scalars that the user's sizes have to satisfy.
+    `given`: conditions without which the operation does not happen.
     """
 
     poly: Poly
@@ -39,6 +40,7 @@ class Duty:
     line: int
     what: str
     proved: bool = False
+    given: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,16 @@ class Unknown:
     reason: str
 
 
-Value: TypeAlias = Int | Data | Ptr | Arr | Unknown
+@dataclass(frozen=True)
+class Either:
+    """An integer or pointer that a condition on indices and sizes chooses, before it is used."""
+
+    cond: Data
+    then: Value
+    orelse: Value
+
+
+Value: TypeAlias = Int | Data | Ptr | Arr | Unknown | Either
 
 
 def thread(what: str, axis: int) -> Poly:
@@ -141,6 +152,8 @@ def convert(v: Value, to: CType, line: int) -> Value:
     """A C conversion."""
     if isinstance(v, Unknown):
         raise RefusalError(line, "value", v.reason)
+    if isinstance(v, Either):
+        return distribute(v, lambda x: convert(x, to, line))
     if not isinstance(to, DType) or isinstance(v, Ptr | Arr):
         return v
     if isinstance(v, Int):
@@ -183,161 +196,39 @@ def as_data(v: Value, line: int) -> Data:
         return Data(expr, v.duties)
     if isinstance(v, Unknown):
         raise RefusalError(line, "value", v.reason)
+    if isinstance(v, Either):
+        return selected(v.cond, as_data(v.then, line), as_data(v.orelse, line))
     raise RefusalError(line, "pointer", "pointers cannot be used as data")
 
 
-def integer_operation(op: str, a: Int, b: Int, type_: DType, threads: Threads, line: int) -> Int | None:
-    """An arithmetic operator on integers of a common type; None where only data arithmetic will do."""
-    duties = a.duties | b.duties
-    k = b.poly.constant
-    if op == "+":
-        p = a.poly + b.poly
-    elif op == "-":
-        p = a.poly - b.poly
-    elif op == "*":
-        if len(a.poly.terms) * len(b.poly.terms) > _MAX_TERMS:
-            raise RefusalError(line, "operator *", f"the index arithmetic has more than {_MAX_TERMS} terms")
-        p = a.poly * b.poly
-    elif op == "<<" and k is not None and 0 <= k < 32:
-        p = a.poly * constant(2**k)
-    elif op in ("/", "%") or (op == ">>" and k is not None and 0 <= k < 32):
-        divisor = b.poly if op != ">>" else constant(2 ** (k or 0))
-        ir = BinaryOp.MOD if op == "%" else BinaryOp.FLOORDIV
-        x = threads.normal(a.poly)
-        must = {
-            Duty(x, 0, None, True, line, f"operator {op}"),
-            Duty(divisor, 1, None, True, line, f"operator {op}"),
-        }
-        quotient = polynomial(Binary(ir, expression(x), expression(divisor), DType.INDEX))
-        return Int(quotient, type_, duties | must)
-    elif op == "&" and k is not None and k > 0 and k & (k + 1) == 0:
-        x = threads.normal(a.poly)
-        duty = Duty(x, 0, None, True, line, "operator &")
-        masked = Binary(BinaryOp.MOD, expression(x), expression(constant(k + 1)), DType.INDEX)
-        return Int(polynomial(masked), type_, duties | {duty})
-    else:
-        return None
-    p = threads.normal(p)
-    low, high = type_.limits
-    if p.constant is not None and low <= p.constant <= high:
-        return Int(p, type_, duties)
-    return Int(
-        p, type_, duties | {Duty(p, low, high, type_ in (DType.U32, DType.U64), line, f"operator {op}")}
-    )
+def distribute(v: Either, f: Callable[[Value], Value]) -> Either:
+    """The choice between what a function makes of the two values."""
+    return Either(v.cond, guarded(f(v.then), v.cond.expr), guarded(f(v.orelse), negate(v.cond.expr)))
 
 
-_COMPARE = {
-    "<": BinaryOp.LT,
-    "<=": BinaryOp.LE,
-    ">": BinaryOp.GT,
-    ">=": BinaryOp.GE,
-    "==": BinaryOp.EQ,
-    "!=": BinaryOp.NE,
-}
-_ARITHMETIC = {
-    "+": BinaryOp.ADD,
-    "-": BinaryOp.SUB,
-    "*": BinaryOp.MUL,
-    "/": BinaryOp.DIV,
-    "%": BinaryOp.REM,
-    "&": BinaryOp.BIT_AND,
-    "|": BinaryOp.BIT_OR,
-    "^": BinaryOp.BIT_XOR,
-    "<<": BinaryOp.SHL,
-    ">>": BinaryOp.SHR,
-}
+def guarded(v: Value, cond: Expr) -> Value:
+    """A value that is used where a condition holds: what it owes, it owes there."""
+    match v:
+        case Int() | Data():
+            return replace(v, duties=given(v.duties, cond))
+        case Ptr():
+            return replace(v, offset=replace(v.offset, duties=given(v.offset.duties, cond)))
+        case Either():
+            return replace(v, then=guarded(v.then, cond), orelse=guarded(v.orelse, cond))
+        case _:
+            return v
 
 
-def operation(op: str, a: Value, b: Value, type_: CType, threads: Threads, line: int) -> Value:
-    """A binary operator on two values of C's common type."""
-    if isinstance(a, Ptr) or isinstance(b, Ptr):
-        return _pointer_operation(op, a, b, threads, line)
-    if isinstance(a, Int) and isinstance(b, Int):
-        if op in _COMPARE:
-            x, y = expression(threads.normal(a.poly)), expression(threads.normal(b.poly))
-            return Data(compare(_COMPARE[op], x, y), a.duties | b.duties)
-        if isinstance(type_, DType) and type_ in INTEGERS:
-            made = integer_operation(op, a, b, type_, threads, line)
-            if made is not None:
-                return made
-    x_data, y_data = as_data(a, line), as_data(b, line)
-    duties = x_data.duties | y_data.duties
-    if op in ("&&", "||"):
-        ir = BinaryOp.AND if op == "&&" else BinaryOp.OR
-        return Data(Binary(ir, x_data.expr, y_data.expr, DType.BOOL), duties)
-    if op in _COMPARE:
-        left, right = x_data.expr, y_data.expr
-        if isinstance(left, Const) and isinstance(right, Const):
-            return Data(Const(decide(_COMPARE[op], left.value, right.value), DType.BOOL), duties)
-        return Data(Binary(_COMPARE[op], left, right, DType.BOOL), duties)
-    if op not in _ARITHMETIC or not isinstance(type_, DType):
-        raise RefusalError(line, f"operator {op}", "it is not supported on these operands")
-    return Data(Binary(_ARITHMETIC[op], x_data.expr, y_data.expr, type_), duties)
+def given(duties: frozenset[Duty], cond: Expr) -> frozenset[Duty]:
+    """Duties that exist only where a condition holds."""
+    return frozenset(d if cond in d.given else replace(d, given=(*d.given, cond)) for d in duties)
 
 
-def _pointer_operation(op: str, a: Value, b: Value, threads: Threads, line: int) -> Value:
-    if op == "+" and isinstance(a, Int) and isinstance(b, Ptr):
-        a, b = b, a
-    if op in ("+", "-") and isinstance(a, Ptr) and isinstance(b, Int):
-        q = threads.normal(a.offset.poly + b.poly if op == "+" else a.offset.poly - b.poly)
-        return Ptr(a.buffer, Int(q, DType.I64, a.offset.duties | b.duties), a.element)
-    raise RefusalError(line, f"operator {op} on pointers", "only pointer + integer is supported")
-
-
-def negation(v: Value, type_: CType, line: int) -> Value:
-    """Unary minus."""
-    if isinstance(v, Int) and isinstance(type_, DType):
-        low, high = type_.limits if type_ in INTEGERS else (None, None)
-        unsigned = type_ in (DType.U32, DType.U64)
-        return Int(-v.poly, type_, v.duties | {Duty(-v.poly, low, high, unsigned, line, "unary -")})
-    d = as_data(v, line)
-    if isinstance(d.expr, Const):
-        return Data(Const(-d.expr.value, d.type), d.duties)
-    return Data(Unary(UnaryOp.NEG, d.expr, d.type), d.duties)
-
-
-def choose(cond: Data, a: Value, b: Value, line: int) -> Value:
-    """`cond ? a : b`."""
-    if a == b:
-        return a
-    if isinstance(cond.expr, Const):
-        return a if cond.expr.value else b
-    if isinstance(a, Int) and isinstance(b, Int):
-        extreme = _min_or_max(cond.expr, a.poly, b.poly)
-        if extreme is not None:
-            return Int(extreme, a.type, cond.duties | a.duties | b.duties)
-    if isinstance(a, Unknown | Ptr | Arr) or isinstance(b, Unknown | Ptr | Arr):
-        return Unknown("it differs between the sides of a condition")
-    x, y = as_data(a, line), as_data(b, line)
-    return Data(Select(cond.expr, x.expr, y.expr, x.type), cond.duties | x.duties | y.duties)
-
-
-def _min_or_max(cond: Expr, a: Poly, b: Poly) -> Poly | None:
-    if not (isinstance(cond, Binary) and cond.op.is_comparison and cond.lhs.dtype is DType.INDEX):
-        return None
-    d = polynomial(cond.lhs) - polynomial(cond.rhs)
-    less = cond.op in (BinaryOp.LT, BinaryOp.LE)
-    if not less and cond.op not in (BinaryOp.GT, BinaryOp.GE):
-        return None
-    # `d < 0` and `d <= 0` choose the same value when a - b is d, or d up to the one step that
-    # separates < from <=.
-    slack = (Poly(()), ONE, -ONE)
-    difference = a - b
-    tie_safe: Callable[[Poly], bool] = lambda e: any(e == s for s in slack)  # noqa: E731
-    if tie_safe(difference - d) and _exact(cond.op, difference - d):
-        op = BinaryOp.MIN if less else BinaryOp.MAX
-    elif tie_safe(difference + d) and _exact(cond.op, -(difference + d)):
-        op = BinaryOp.MAX if less else BinaryOp.MIN
-    else:
-        return None
-    return polynomial(Binary(op, expression(a), expression(b), DType.INDEX))
-
-
-def _exact(op: BinaryOp, shift: Poly) -> bool:
-    """Whether the sign test on d agrees with that on a - b, which is d + shift."""
-    k = shift.constant
-    if k == 0:
-        return True
-    # d < 0 with a - b = d + 1 means a - b <= 0;  d <= 0 with a - b = d - 1 means a - b < 0; and mirrored.
-    return (op is BinaryOp.LT and k == 1) or (op is BinaryOp.LE and k == -1) or (
-        op is BinaryOp.GT and k == -1) or (op is BinaryOp.GE and k == 1)  # fmt: skip
+def selected(cond: Data, x: Data, y: Data) -> Data:
+    """`cond ? x : y` as data."""
+    duties = cond.duties | x.duties | y.duties
+    if x.type is DType.BOOL:
+        first = Binary(BinaryOp.AND, cond.expr, x.expr, DType.BOOL)
+        second = Binary(BinaryOp.AND, negate(cond.expr), y.expr, DType.BOOL)
+        return Data(Binary(BinaryOp.OR, first, second, DType.BOOL), duties)
+    return Data(Select(cond.expr, x.expr, y.expr, x.type), duties)

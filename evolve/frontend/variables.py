@@ -22,6 +22,7 @@ from evolve.frontend.values import (
     Arr,
     Data,
     Duty,
+    Either,
     Int,
     Ptr,
     Threads,
@@ -128,7 +129,7 @@ class Variables(Evaluator):
         init = s.init if not isinstance(s.init, tuple) else None
         value = self.value(init) if init is not None else None
         if isinstance(s.type, Pointer):
-            if not isinstance(value, Ptr):
+            if not isinstance(value, Ptr | Either):
                 raise RefusalError(s.line, f"pointer {s.name}", "it must start as a parameter plus an offset")
             self._env[s.key] = Slot(s.name, None, value, len(self._loops))
             return
@@ -215,7 +216,7 @@ class Variables(Evaluator):
             value = convert(value, slot.type, a.line)
             if isinstance(value, Int):
                 self._thread.names.append((slot.name, value.poly))
-        elif not isinstance(value, Ptr):
+        elif not isinstance(value, Ptr | Either):
             raise RefusalError(a.line, f"pointer {target.name}", "it is not followed through this assignment")
         self._env[target.key] = Slot(slot.name, slot.type, value, slot.depth)
 

@@ -36,7 +36,11 @@ class Writer:
     def load(self) -> str:
         if self.loops and self.rng.random() < 0.8:
             c = self.rng.choice(self.loops)
-            return self.pick(f"x[r * m + {c}]", f"AT(x, r, {c})", f"w[{c}]", f"y[r * m + {c}]", f"row[{c}]")
+            return self.pick(
+                f"x[r * m + {c}]", f"AT(x, r, {c})", f"w[{c}]", f"y[r * m + {c}]", f"row[{c}]",
+                f"row[{c} + 1 < m ? {c} + 1 : 0]", f"({c} == 0 ? a : row[{c} - 1])",
+                f"w[{c} > 0 ? {c} - 1 : m - 1]",
+            )  # fmt: skip
         return self.pick("z[r]", "x[r * m]", "AT(x, r, m - 1)", "w[0]", "*row")
 
     def index(self) -> str:

@@ -122,7 +122,7 @@ REFUSED = {
     ),
     "an index that only the first thread has": (
         "int t = 1; if (threadIdx.x == 0) t = 0;"
-        "for (int c = threadIdx.x; c < cols; c += blockDim.x) y[c] = x[c] * t;", "loop over threads"
+        "for (int c = threadIdx.x; c < cols; c += blockDim.x) y[c] = x[c] * t;", "threadIdx.x"
     ),
     "a write by all threads": (
         "int r = blockIdx.x; if (r < rows) { z[r] = 1.f;"

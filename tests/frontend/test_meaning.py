@@ -69,6 +69,13 @@ REFUSED = {
     "a step under a condition": ("int p = 0; a = m > 3 ? x[p++] : 0.f; a += x[p];", "assignment"),
     "a step behind an and": ("int p = 0; if (m > 3 && x[p++] > 0) a = 1.f;", "assignment"),
     "an array element set beside a use of it": ("a = (y[i] = x[i]) + y[i];", "assignment"),
+    "a store where a condition chooses": ("y[m > 3 ? n - 1 - i : i] = 1.f;", "subscript"),
+    "a pointer that data chooses": ("const float *p = x[i] > 0.f ? x : x + 1; a = *p;", "pointer p"),
+    "a subscript that data chooses": ("int p = x[i] > 0.f ? 1 : 0; a = x[p];", "subscript"),
+    "a bound that a condition chooses": (
+        "int e = m > 3 ? m : 2 * m; for (int j = 0; j < e; ++j) a += x[j];", "loop bound"
+    ),
+    "an unsigned step below zero": ("unsigned u = i; a = m > 3 ? x[u - 1] : 0.f;", "operator -"),
     "a loop over memory in a conditional expression": ("a = m > 3 ? total(x + n, m) : 0.f;", "call"),
 }  # fmt: skip
 
@@ -98,6 +105,23 @@ SAME = {
     "a cursor stepped before it is used": "int p = -1; for (int j = 0; j < m; ++j) a += x[++p] * j;",
     "a step that the value passes through": "int p = 2; int q = (p += 1) * 2; a = p + q;",
     "steps in a declaration and in a sum": "int p = 0; float b = x[p++]; a = b + p; p--; a += p--; a += p;",
+    "a subscript that wraps around": (
+        "int l = i - 1; if (l < 0) l = n - 1; a = x[l] + x[i + 1 < n ? i + 1 : 0];"
+    ),
+    "an unsigned subscript that wraps around": (
+        "unsigned u = i, last = n - 1; unsigned l = u == 0 ? last : u - 1;"
+        " a = x[l] + (u > 0 ? x[u - 1] : 0.f);"
+    ),
+    "a chosen subscript in arithmetic": (
+        "int k = m > 3 ? i : 2 * i; a = x[(k + 1) / 2] * k + (k > 2 ? 1.f : 0.f);"
+    ),
+    "two choices of one condition": (
+        "int p = i > 0 ? i : n; int q = i > 0 ? 1 : 0; a = x[p - 1] * q + x[p - q];"
+    ),
+    "a chosen pointer": "const float *p = i > 0 ? x + i - 1 : x; a = *p + __ldg(p) + p[0];",
+    "the row before": "if (i != 0) a = x[i - 1]; else a = 2.f;",
+    "the first apart": "for (int j = 0; j < m; ++j) { if (j == 0) a += 1.f; else a += x[j - 1]; }",
+    "a test before a read": "if (i > 0 && x[i - 1] > 0.f) a = 3.f; if (i == 0 || x[i - 1] < 0.f) a += 1.f;",
     "alternatives around a condition": "if (i == 0 || i == n - 1) { if (m > 3) a = 1.f; }",
 }
 
