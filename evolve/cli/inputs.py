@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -60,7 +61,8 @@ def problem_request(
         raise EvolveError("usage", "only one of the files can be standard input")
     text = read_text(kernel, "kernel file")
     return ProblemRequest(
-        kernel_file=str(kernel),
+        # Only messages and the record use the name, and they are UTF-8, which a file name need not be.
+        kernel_file=os.fsencode(kernel).decode("utf-8", "replace"),
         kernel_text=text if str(kernel) == "-" else self_contained(kernel, text),
         entry=entry,
         workload_text=None if workload is None else read_text(workload, "workload file"),

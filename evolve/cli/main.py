@@ -31,7 +31,7 @@ from evolve.cli import (
     show,
     verify,
 )
-from evolve.cli.output import Output, note
+from evolve.cli.output import Output, note, open_streams
 from evolve.ir.errors import EvolveError
 
 INTERRUPTED = 130
@@ -90,12 +90,15 @@ _ClickException: Any = next(cls for cls in typer.BadParameter.__mro__ if cls.__n
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit status."""
+    open_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
     as_json = "--json" in arguments
     try:
         status = app(arguments, prog_name="evolve", standalone_mode=False)
         return status if isinstance(status, int) else 0
     except EvolveError as error:
+        if error.file is not None:  # a name may hold line ends, and a message is one line
+            error.file = error.file.replace("\n", "\ufffd")
         return _fail(as_json, error.exit_status, error.code, str(error), error)
     except _ClickException as error:
         message = error.format_message().rstrip(".")

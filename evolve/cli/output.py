@@ -67,6 +67,20 @@ class Output:
             raise EvolveError("cannot-write", f"cannot write: {reason}", file="standard output") from cause
 
 
+def open_streams() -> None:
+    """Puts /dev/null where standard input, output or error is closed.
+
+    Otherwise the next file that is opened, such as the event log, would get that number, and what is
+    printed would land in it.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
+            setattr(sys, name, os.fdopen(number, mode, closefd=False))
+
+
 def note(text: str) -> None:
     """A message for a person, on standard error; lost if that is closed."""
     with suppress(OSError, ValueError):

@@ -56,6 +56,8 @@ def command(
 
     if out is not None and not out.parts:
         raise EvolveError("usage", "--out needs the name of a folder")
+    if out is not None and not str(out).isprintable():  # `resume` is told this name, and the log has it
+        raise EvolveError("usage", "--out has characters that cannot be printed", file=str(out))
     if search not in ("evolve", "best-of-n"):
         raise EvolveError("usage", f"--search is evolve or best-of-n, not {search!r}")
     settings = Settings(budget=budget, seed=seed, agent=agent, search=search)  # type: ignore[arg-type]

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from evolve.cli.main import main
+from evolve.events.log import read_log
 from tests.cli.helpers import fake_task, kernel_file
 
 Call = Callable[..., tuple[int, str, str]]
@@ -221,9 +222,12 @@ BAD_CALLS = [
     (("run", "--kernel", "fake.cu", "--agent", "random", "--out", ""), "usage"),
     (("run", "--kernel", "fake.cu", "--agent", "random", "--out", "x" * 300), "cannot-write"),
     (("run", "--kernel", "fake.cu", "--agent", "random", "--out", "fake.cu/under"), "cannot-write"),
+    (("run", "--kernel", "fake.cu", "--agent", "random", "--out", "a\udcff"), "usage"),
+    (("run", "--kernel", "fake.cu", "--agent", "random", "--out", "a\nb"), "usage"),
     (("show", ""), "no-such-run"),
     (("show", "fake.cu"), "no-such-run"),
     (("show", "nothing", "-1"), "usage"),
+    (("run", "--kernel", "a\nb.cu"), "no-such-file"),
     (("show", "nothing", "many"), "usage"),
     (("dsl", "fly"), "unknown-primitive"),
 ]
@@ -253,6 +257,36 @@ def test_numbers_are_refused_in_our_words(call: Call) -> None:
     for option, text, most in (("--budget", "0", "10000000"), ("--workers", "x", "64")):
         _, _, err = call("run", "--kernel", "fake.cu", option, text)
         assert f"'{text}' is not a whole number from 1 to {most}" in err
+
+
+def test_a_kernel_file_whose_name_is_not_text(call: Call, tmp_path: Path) -> None:
+    name = b"we\xffird.cu"
+    (tmp_path / os.fsdecode(name)).write_text("__global__ void fake() {}\n")
+    status, out, _ = call(
+        "run", "--kernel", os.fsdecode(name), "--agent", "random", "--budget", "2", "--json"
+    )
+    assert status == 0
+    assert call("verify", json.loads(out)["run"])[0] == 0
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_place_for_the_log(tmp_path: Path, closed: str) -> None:
+    kernel_file(tmp_path)
+    arguments = "run --kernel fake.cu --agent random --budget 4 --workers 1 --out r"
+    for extra in ("", " --json"):
+        shutil.rmtree(tmp_path / "r", ignore_errors=True)
+        done = subprocess.run(
+            ["/bin/sh", "-c", f'exec "$0" -c "$1" {arguments}{extra} {closed}', sys.executable, IN_PROCESS],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "Traceback" not in done.stderr
+        assert len(read_log(tmp_path / "r" / "events.jsonl").events) > 4
 
 
 def test_a_candidate_that_is_not_there(call: Call) -> None:
