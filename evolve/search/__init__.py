@@ -2,7 +2,9 @@
 
 `loop`       numbered proposals with a fixed look-ahead; budget, champion protocol
 `state`      a fold over the events; `journal` writes them, and gives a resumed run its own back
-`propose`    agent, mutation or crossover; `variation` the latter two; `tuning` fills holes; `stops`
+`propose`    agent, mutation or crossover; `tuning` fills holes; `stops`
+`variation`  draws children by the operators of `mutation` and `crossover`; `outline` reads what statements
+             refer to, `bench` makes them fit the kernel
 `workers`    evaluating proposals: in this process, or in forked ones (`pool`)
 `problem`    the seam: what the loop needs of a kernel, as a protocol on texts
 `task`       the real problem behind it: kernel, compiler and scorer; `devices` what `--device` names

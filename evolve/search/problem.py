@@ -61,7 +61,7 @@ class Sol:
 class ProblemInfo:
     """What is known before the search. All but `kernel` and `target` must be JSON data.
 
-    `workload_toml` goes to the run folder; `kernel` (the IR) and `target` are for agents only.
+    `workload_toml` goes to the run folder; `kernel` (the IR) and `target` are for agents and `variation`.
     """
 
     entry: str

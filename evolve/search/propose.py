@@ -11,9 +11,10 @@ from evolve.events.schema import Asked, Idea, Settings
 from evolve.ir.errors import EvolveError
 from evolve.population.archive import Elite, select
 from evolve.population.rng import stream
+from evolve.search.bench import bench_for
 from evolve.search.problem import ProblemInfo
 from evolve.search.state import SearchState
-from evolve.search.variation import cross, mutate
+from evolve.search.variation import Workshop, canonical, cross, mutate
 
 MAX_PROGRAM_BYTES = 64 * 1024
 MAX_NOTE_CHARS = 4000
@@ -43,19 +44,21 @@ def ask(state: SearchState, agent: Agent, info: ProblemInfo, moves: Callable[[st
     if by_agent:
         proposals = agent.propose(_context(state, settings, info, moves, [e.proposal for e in parents]))
     if not proposals and settings.search == "evolve":
-        proposals = _children(parents, moves, rng)
+        tried = {canonical(one.program) for one in state.proposals.values()}
+        proposals = _children(parents, Workshop(bench_for(info.kernel), moves, tried.__contains__), rng)
     known = state.results.keys() | {0}
     ideas = tuple(_idea(proposal, known) for proposal in proposals)
     return Asked(ask=number, island=island, by_agent=by_agent, ideas=ideas)
 
 
-def _children(
-    parents: Sequence[Elite], moves: Callable[[str], Sequence[str]], rng: Random
-) -> Sequence[Proposal]:
-    """Two mutants, or two crosses of three parents."""
-    if len(parents) < 2 or rng.random() < _MUTATE_SHARE:
-        return [mutate(parent, moves, rng) for parent in parents[:_CHILDREN]]
-    return [cross(left, right, rng) for left, right in pairwise(parents)]
+def _children(parents: Sequence[Elite], shop: Workshop, rng: Random) -> Sequence[Proposal]:
+    """Two mutants, or two crosses of three parents; fewer where nothing new was found."""
+    made: list[Proposal | None] = []
+    if len(parents) > 1 and rng.random() >= _MUTATE_SHARE:
+        made = [cross(left, right, shop, rng) for left, right in pairwise(parents)]
+    if not any(made):
+        made = [mutate(parent, shop, rng) for parent in parents[:_CHILDREN]]
+    return list({child.text: child for child in made if child is not None}.values())
 
 
 def _context(

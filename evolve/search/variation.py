@@ -1,114 +1,138 @@
-"""Mutation and crossover of programs, as operations on their statements.
+"""Mutation and crossover of programs: draws an operator, makes its child apply, and draws again until
+the child is new.
 
-They know lines and numbers, not primitives: what they break, the compiler refuses before anything
-is built, at no cost to the budget.
+`mutation` and `crossover` have the operators, `outline` what they know of statements, `bench` applies
+what they made. A child that no longer applies, or is its parent, costs nothing here; it would cost a
+proposal.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from random import Random
 
 from evolve.agents.base import Proposal
+from evolve.dsl.program import Program, Statement, print_program
 from evolve.population.archive import Elite
+from evolve.search import crossover, mutation
+from evolve.search.bench import Bench, Fitted
+from evolve.search.outline import filled, read
 
-_NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
+Statements = tuple[Statement, ...]
 
+DRAWS = 8
+"""Times that a child is drawn before the parents are given up."""
 
-def statements(program: str) -> list[str]:
-    """The statements of a program text, without blank and comment lines."""
-    lines = (line.rstrip() for line in program.splitlines())
-    return [line for line in lines if line and not line.lstrip().startswith("#")]
+MOST_DROPPED = 1 / 3
+"""Share of the statements that `delete` may take with the one it removes; no other operator loses any."""
 
-
-def join(lines: Sequence[str]) -> str:
-    """A program text of these statements."""
-    return "".join(f"{line}\n" for line in lines)
-
-
-def delete(lines: list[str], rng: Random) -> list[str] | None:
-    """Without one statement."""
-    if not lines:
-        return None
-    at = rng.randrange(len(lines))
-    return lines[:at] + lines[at + 1 :]
-
-
-def truncate(lines: list[str], rng: Random) -> list[str] | None:
-    """Only a proper prefix, at least one statement long."""
-    return lines[: rng.randrange(1, len(lines))] if len(lines) > 1 else None
-
-
-def swap(lines: list[str], rng: Random) -> list[str] | None:
-    """Two neighbouring statements exchanged."""
-    if len(lines) < 2:
-        return None
-    at = rng.randrange(len(lines) - 1)
-    return [*lines[:at], lines[at + 1], lines[at], *lines[at + 2 :]]
-
-
-def _numbers(lines: list[str]) -> list[tuple[int, re.Match[str]]]:
-    code = [line.split("#", 1)[0] for line in lines]
-    return [(at, match) for at, line in enumerate(code) for match in _NUMBER.finditer(line)]
-
-
-def _rewrite(lines: list[str], at: int, match: re.Match[str], text: str) -> list[str]:
-    line = lines[at]
-    return [*lines[:at], line[: match.start()] + text + line[match.end() :], *lines[at + 1 :]]
-
-
-def renumber(lines: list[str], rng: Random) -> list[str] | None:
-    """One number doubled or halved (0 becomes 1)."""
-    found = _numbers(lines)
-    if not found:
-        return None
-    at, match = found[rng.randrange(len(found))]
-    value = int(match[0])
-    near = [value * 2, value // 2] if value > 1 else [value + 1]
-    return _rewrite(lines, at, match, str(near[rng.randrange(len(near))]))
-
-
-def reopen(lines: list[str], rng: Random) -> list[str] | None:
-    """One number turned into a hole over its neighbours, its own value first."""
-    found = [(at, match) for at, match in _numbers(lines) if int(match[0]) > 0]
-    if not found:
-        return None
-    at, match = found[rng.randrange(len(found))]
-    value = int(match[0])
-    near = dict.fromkeys([value, value * 2, max(1, value // 2), value * 4, max(1, value // 4)])
-    return _rewrite(lines, at, match, f"?[{', '.join(map(str, near))}]")
-
-
-MUTATIONS: tuple[tuple[str, Callable[[list[str], Random], list[str] | None], float], ...] = (
-    ("renumber", renumber, 3.0),
-    ("reopen", reopen, 2.0),
-    ("append", lambda lines, rng: None, 3.0),  # drawn here, done by `mutate`, which knows the legal moves
-    ("delete", delete, 1.5),
-    ("truncate", truncate, 0.5),
-    ("swap", swap, 1.0),
+MUTATIONS: tuple[tuple[str, Callable[[Statements, Random], Iterator[Statements]] | None, float], ...] = (
+    ("renumber", mutation.renumber, 3.0),
+    ("reopen", mutation.reopen, 2.0),
+    ("extend", None, 3.0),  # by `_extensions`, which knows the legal moves
+    ("delete", mutation.delete, 1.0),
+    ("rechoose", mutation.rechoose, 1.0),
+    ("permute", mutation.permute, 0.5),
+)
+CROSSOVERS: tuple[
+    tuple[str, Callable[[Statements, Statements, Random], Iterator[Statements]], float], ...
+] = (
+    ("blend", crossover.blend, 1.0),
+    ("exchange", crossover.exchange, 1.0),
+    ("graft", crossover.graft, 1.0),
 )
 
 
-def mutate(parent: Elite, legal_moves: Callable[[str], Sequence[str]], rng: Random) -> Proposal:
-    """One mutation of a program, drawn by weight; one that does not apply becomes `append`."""
-    lines = statements(parent.program)
-    name, operator, _ = rng.choices(MUTATIONS, [weight for *_, weight in MUTATIONS])[0]
-    changed = operator(lines, rng)
-    if changed is None:
-        name, changed = "append", lines
-        moves = legal_moves(join(lines))
-        if moves:
-            changed = [*lines, *statements(moves[rng.randrange(len(moves))])]
-    return Proposal(join(changed), (parent.proposal,), name)
+@dataclass(frozen=True)
+class Workshop:
+    """What making children needs: the kernel's bench, the statements that may follow a program, and
+    whether a program (its canonical text) has been proposed."""
+
+    bench: Bench
+    moves: Callable[[str], Sequence[str]]
+    is_known: Callable[[str], bool]
 
 
-def cross(first: Elite, second: Elite, rng: Random) -> Proposal:
-    """A prefix of one program with a suffix of another, or one statement of the second put into the first."""
-    left, right = statements(first.program), statements(second.program)
-    parents = (first.proposal, second.proposal)
-    if right and rng.random() < 0.4:
-        at = rng.randint(0, len(left))
-        return Proposal(join([*left[:at], right[rng.randrange(len(right))], *left[at:]]), parents, "insert")
-    cut_left, cut_right = rng.randint(0, len(left)), rng.randint(0, len(right))
-    return Proposal(join(left[:cut_left] + right[cut_right:]), parents, "splice")
+def mutate(parent: Elite, shop: Workshop, rng: Random) -> Proposal | None:
+    """One mutation of a program, drawn by weight; None if no draw gave a new program that applies."""
+    program = read(parent.program)
+    if program is None:
+        return _appended(parent, shop, rng)
+    for _ in range(DRAWS):
+        name, operator, _ = rng.choices(MUTATIONS, [weight for *_, weight in MUTATIONS])[0]
+        drafts = (
+            _extensions(program.statements, shop, rng)
+            if operator is None
+            else operator(program.statements, rng)
+        )
+        child = _fitted(drafts, (program.statements,), name, shop)
+        if child is not None:
+            return Proposal(child, (parent.proposal,), name)
+    return None
+
+
+def cross(first: Elite, second: Elite, shop: Workshop, rng: Random) -> Proposal | None:
+    """The first program with something of the second; None if no draw gave a new program that applies."""
+    programs = read(first.program), read(second.program)
+    if programs[0] is None or programs[1] is None:
+        return None
+    left, right = (shop.bench.plain(p.statements) for p in programs if p is not None)
+    right = crossover.alike(left, right)
+    for _ in range(DRAWS):
+        name, operator, _ = rng.choices(CROSSOVERS, [weight for *_, weight in CROSSOVERS])[0]
+        child = _fitted(operator(left, right, rng), (left, right), name, shop)
+        if child is not None:
+            return Proposal(child, (first.proposal, second.proposal), name)
+    return None
+
+
+def _fitted(
+    drafts: Iterator[Statements], parents: Sequence[Statements], operator: str, shop: Workshop
+) -> str | None:
+    """The text of the draft that loses least in fitting; None if it loses too much or is nothing new."""
+    best: Fitted | None = None
+    for draft in drafts:
+        most = int(MOST_DROPPED * len(draft)) if operator == "delete" else 0
+        child = shop.bench.fit(draft, most if best is None else best.dropped - 1)
+        best = child or best
+        if best is not None and not best.dropped:
+            break
+    if best is None:
+        return None
+    kernels = [None if same is None else same.kernel for same in map(shop.bench.fit, parents)]
+    plain = _text(tuple(map(filled, best.statements)))
+    unchanged = best.kernel is not None and best.kernel in kernels
+    if unchanged or shop.is_known(plain) or any(plain == _text(parent) for parent in parents):
+        return None
+    return _text(best.statements)
+
+
+def _extensions(program: Statements, shop: Workshop, rng: Random) -> Iterator[Statements]:
+    """A legal statement put in somewhere, half of the time at the end."""
+    at = len(program) if rng.random() < 0.5 else rng.randint(0, len(program))
+    moves = shop.moves(_text(program[:at]))
+    added = read(moves[rng.randrange(len(moves))]) if moves else None
+    if added is not None:
+        yield (*program[:at], *added.statements, *program[at:])
+
+
+def _appended(parent: Elite, shop: Workshop, rng: Random) -> Proposal | None:
+    """A legal move after a program that is not in the language of `dsl_spec/`."""
+    moves = shop.moves(parent.program)
+    if not moves:
+        return None
+    text = parent.program if not parent.program or parent.program.endswith("\n") else f"{parent.program}\n"
+    return Proposal(f"{text}{moves[rng.randrange(len(moves))]}\n", (parent.proposal,), "extend")
+
+
+@lru_cache(maxsize=4096)
+def canonical(text: str) -> str:
+    """The canonical form of a program text; of one that is not in the language, the text."""
+    program = read(text)
+    return text if program is None else print_program(program)
+
+
+def _text(statements: Statements) -> str:
+    return print_program(Program(statements))
