@@ -10,7 +10,7 @@ import os
 import tempfile
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -21,51 +21,32 @@ from numpy.typing import NDArray
 from evolve.codegen.launch import ConcreteLaunch
 from evolve.codegen.module import render
 from evolve.codegen.rendered import Rendered, concretise, concretise_variant
-from evolve.devices.compare import poisoned, worst_error
 from evolve.devices.cuda.client import CudaWorker
-from evolve.devices.cuda.messages import Execute, Executed, Fault, Measure, Measured, SetArrays
+from evolve.devices.cuda.messages import Execute, Executed, Measure, Measured
 from evolve.ir.errors import EvolveError
 from evolve.ir.kernel import Module
 from evolve.scoring.audit import HELD, Doubt, clock_moved, doubt, record, summary
-from evolve.scoring.correctness import TOO_SMALL_LAUNCH, Plan, at_sizes, misses, original_plan, variant_plan
+from evolve.scoring.correctness import Plan, at_sizes, original_plan, variant_plan
 from evolve.scoring.fitness import fitness
 from evolve.scoring.references import References
-from evolve.scoring.task import Outcome, Status, Task, size_key
-from evolve.scoring.timed import Preparation, TimedShape, secret_seed
+from evolve.scoring.small_sizes import Built, SmallSizes, of_fault, wrong
+from evolve.scoring.task import Outcome, Task, size_key
+from evolve.scoring.timed import FAMILY, Preparation, TimedShape, secret_seed
 from evolve.sol.gap import Breakdown, gap
 from evolve.toolchain.cubin import read_cubin
 from evolve.toolchain.nvrtc import compile_cuda
-from evolve.workload.model import Sizes
 
 MARGIN = 1.005
 """A challenger is better when the confidence interval of the ratio excludes 1 by more than 0.5 %."""
 RESAMPLES = 500
 INTERLEAVED = 40
 INTERLEAVED_BATCHES = 15
-LIMIT_S = 10.0
 TIMED_LIMIT = (100.0, 1.0, 60.0)
 """How many times as long as the original a candidate may take at a timed size; least and most seconds."""
 KEPT_DIGESTS = 256
 
 Digests = dict[str, dict[str, int]]
 """By resident set, by output."""
-
-_STATUS: dict[str, Status] = {
-    "load": "compile_failed",
-    "launch": "compile_failed",
-    "memory": "compile_failed",
-    "fault": "incorrect",
-    "timeout": "quarantined",
-    "lost": "quarantined",
-}
-
-
-@dataclass(frozen=True)
-class Built:
-    """A module as text and machine code."""
-
-    rendered: Rendered
-    cubin: bytes
 
 
 class MeasuredScorer:
@@ -81,16 +62,18 @@ class MeasuredScorer:
         self.references = References(replace(task, seed=secret_seed(self.secret, "check")))
         self.worker = CudaWorker(ordinal)
         self.folder = tempfile.TemporaryDirectory(prefix="evolve-")
-        self._written: dict[object, dict[str, NDArray[Any]]] = {}
         self._digests: OrderedDict[tuple[bytes, int], Digests] = OrderedDict()
         self._original = self._build(render(task.original))
+        self.small = SmallSizes(task, self.references, self.worker, self._original)
         self._original_s: dict[int, float] = {}
         self._best: float | None = None
-        preparation = Preparation(task, self.worker, Path(self.folder.name), self.secret)
+        self._preparation = Preparation(task, self.worker, Path(self.folder.name), self.secret)
+        self._turn = 0
+        self._seen: OrderedDict[bytes, set[tuple[int, str]]] = OrderedDict()
         self.shapes: list[TimedShape] = []
         for k, sizes in enumerate(task.workload.timed):
             launches = concretise_variant(self._original.rendered, -1, sizes)
-            self.shapes.append(preparation.prepare(k, sizes, self._original.cubin, launches))
+            self.shapes.append(self._preparation.prepare(k, sizes, self._original.cubin, launches))
 
     # ---- candidates
 
@@ -131,6 +114,9 @@ class MeasuredScorer:
             known: list[Digests] = []
             for b, one in zip(built, launches, strict=True):
                 failed, digests = self._known(k, b, one)
+                if failed is None and b is built[0]:
+                    # What may become the champion is checked on every family at the timed sizes.
+                    failed = self._families(k, b, one, self.task.workload.families)
                 if failed is not None:
                     return 0.0, 0.0, False, {"error": failed.message}
                 known.append(digests)
@@ -168,7 +154,7 @@ class MeasuredScorer:
 
     def _once(self, built: Built, plan: Plan, is_original: bool) -> Outcome:
         rendered, cubin = built.rendered, built.cubin
-        failure = self._check(built, plan, is_original)
+        failure = self.small.check(built, plan, is_original)
         if failure is not None:
             return Outcome(failure.status, rendered.text, message=failure.message)
         times: list[float] = []
@@ -178,11 +164,13 @@ class MeasuredScorer:
             variant, launches = concretise(rendered, shape.sizes)
             variants.append(variant)
             failure, digests = self._known(k, built, launches)
+            if failure is None:
+                failure = self._families(k, built, launches, self._rotating(is_original))
             if failure is not None:
                 return Outcome(failure.status, rendered.text, message=failure.message)
             done = self._measure(k, [built], (launches,), [digests])
             if done.fault is not None:
-                failed = _of_fault(done.fault, at_sizes(shape.sizes))
+                failed = of_fault(done.fault, at_sizes(shape.sizes))
                 return Outcome(failed.status, rendered.text, message=failed.message)
             bad = doubt(done, self.task.bounds[k], at_sizes(shape.sizes))
             times.append(median(done.samples_us[0]) * 1e-6)
@@ -225,74 +213,6 @@ class MeasuredScorer:
         chosen = second if slower else first
         return replace(chosen, detail={**chosen.detail, "looked_at_twice": True})
 
-    # ---- small sizes
-
-    def _check(self, built: Built, plan: Plan, is_original: bool) -> Doubt | None:
-        ran: set[int] = set()
-        for sizes, family in plan:
-            variant, launches = concretise(built.rendered, sizes)
-            if not launches:
-                continue  # an empty domain: nothing runs and nothing is written
-            ran.add(variant)
-            failed = self._check_at(built.cubin, launches, sizes, family, is_original)
-            if failed is not None:
-                return failed
-        wanted = {-1} if is_original else set(range(len(built.rendered.variants)))
-        if wanted - ran:
-            number = min(wanted - ran) + 1
-            return Doubt("quarantined", f"not judged: no shape was found at which variant {number} runs")
-        return None
-
-    def _check_at(
-        self, cubin: bytes, launches: tuple[ConcreteLaunch, ...], sizes: Sizes, family: str, is_original: bool
-    ) -> Doubt | None:
-        expected = self.references.expected(sizes, family)
-        at = at_sizes(sizes)
-        self.worker.set_arrays(SetArrays("check", expected.inputs))
-        must = self._must_write(sizes, family)
-        done = self._execute(cubin, launches)
-        if done.fault is not None:
-            return _of_fault(done.fault, at)
-        if done.broken_guards or done.changed:
-            where = ", ".join({*done.broken_guards, *done.changed})
-            return Doubt("incorrect", f"{at}: it writes outside its outputs (found in or around {where})")
-        for name in self.task.outputs:
-            if is_original and misses(expected, name, must[name]):
-                return Doubt("incorrect", f"{at}: {TOO_SMALL_LAUNCH.format(name)}")
-            wrote = ~poisoned(done.outputs[name], self.worker.poison)
-            if name not in self.task.inouts and not np.array_equal(wrote, must[name]):
-                what = f"{at}: it does not write the elements of {name} that the original writes"
-                return Doubt("incorrect", what)
-            keep = must[name]
-            error = worst_error(
-                done.outputs[name][keep], expected.values[name][keep], expected.tolerances[name][keep]
-            )
-            if error > 1.0:
-                what = f"{at}, {family} inputs: {name} is off by {error:.3g} times the tolerance"
-                return Doubt("incorrect", what)
-        return None
-
-    def _execute(self, cubin: bytes, launches: tuple[ConcreteLaunch, ...]) -> Executed:
-        return self.worker.execute(
-            Execute(cubin, launches, "check", self.task.outputs, self.task.inouts, limit_s=LIMIT_S)
-        )
-
-    def _must_write(self, sizes: Sizes, family: str) -> dict[str, NDArray[Any]]:
-        """Elements that the original writes on the resident check arrays (all of an in-out array)."""
-        key = (size_key(sizes), family)
-        if key not in self._written:
-            rendered, cubin = self._original.rendered, self._original.cubin
-            done = self._execute(cubin, concretise_variant(rendered, -1, sizes))
-            if done.error:
-                raise EvolveError(
-                    "baseline-failed", f"the kernel as given fails at {at_sizes(sizes)}: {done.error}"
-                )
-            self._written[key] = {
-                n: np.ones(a.shape, bool) if n in self.task.inouts else ~poisoned(a, self.worker.poison)
-                for n, a in done.outputs.items()
-            }
-        return self._written[key]
-
     # ---- the timed sizes
 
     def _known(
@@ -302,35 +222,54 @@ class MeasuredScorer:
         found = self._digests.get((built.cubin, k))
         if found is not None:
             return None, found
-        shape, at = self.shapes[k], at_sizes(self.shapes[k].sizes)
+        shape = self.shapes[k]
         found = {}
         for key, expected in zip(shape.keys, shape.expected, strict=True):
-            done = self.worker.execute(
-                Execute(
-                    built.cubin,
-                    launches,
-                    key,
-                    self.task.outputs,
-                    self.task.inouts,
-                    expected,
-                    fetch=False,
-                    limit_s=self._limit_s(k),
-                )
-            )
-            if done.fault is not None:
-                return _of_fault(done.fault, at), {}
-            if done.broken_guards or done.changed:
-                where = ", ".join({*done.broken_guards, *done.changed})
-                return Doubt("incorrect", f"{at}: it writes outside its outputs (in or around {where})"), {}
-            for name, c in done.compared.items():
-                if c.wrong:
-                    what = f"{c.wrong} elements of {name} are wrong, the worst by {c.worst:.3g} tolerances"
-                    return Doubt("incorrect", f"{at}: {what}"), {}
+            done = self._timed_run(k, built.cubin, launches, key, expected)
+            failed = wrong(done, at_sizes(shape.sizes))
+            if failed is not None:
+                return failed, {}
             found[key] = done.digests
         self._digests[built.cubin, k] = found
         while len(self._digests) > KEPT_DIGESTS:
             self._digests.popitem(last=False)
         return None, found
+
+    def _rotating(self, is_original: bool) -> tuple[str, ...]:
+        """Families to check at a timed size besides the timed one: another one for each candidate."""
+        others = [f for f in self.task.workload.families if f != FAMILY]
+        if is_original or not others:
+            return ()
+        self._turn += 1
+        return (others[self._turn % len(others)],)
+
+    def _families(
+        self, k: int, built: Built, launches: tuple[ConcreteLaunch, ...], families: tuple[str, ...]
+    ) -> Doubt | None:
+        """Checks a run on each of these families at a timed size, once."""
+        seen = self._seen.setdefault(built.cubin, set())
+        while len(self._seen) > KEPT_DIGESTS:
+            self._seen.popitem(last=False)
+        sizes = self.shapes[k].sizes
+        original = self._original.cubin, concretise_variant(self._original.rendered, -1, sizes)
+        for family in families:
+            found = None if (k, family) in seen else self._preparation.family(k, sizes, family, original)
+            if found is None:
+                continue
+            done = self._timed_run(k, built.cubin, launches, *found)
+            failed = wrong(done, f"{at_sizes(sizes)}, {family} inputs")
+            if failed is not None:
+                return failed
+            seen.add((k, family))
+        return None
+
+    def _timed_run(
+        self, k: int, cubin: bytes, launches: tuple[ConcreteLaunch, ...], key: str, expected: str | None
+    ) -> Executed:
+        outputs, inouts = self.task.outputs, self.task.inouts
+        return self.worker.execute(
+            Execute(cubin, launches, key, outputs, inouts, expected, fetch=False, limit_s=self._limit_s(k))
+        )
 
     def _measure(
         self,
@@ -369,11 +308,6 @@ class _BuildError(EvolveError):
 
     def __init__(self, message: str) -> None:
         super().__init__("compile-failed", f"the CUDA text does not compile: {message}")
-
-
-def _of_fault(fault: Fault, at: str) -> Doubt:
-    """What a fault of the GPU makes of its candidate."""
-    return Doubt(_STATUS.get(fault.kind, "quarantined"), f"{at}: {fault.message}")
 
 
 def ratio_interval(a: NDArray[Any], b: NDArray[Any]) -> tuple[float, float]:

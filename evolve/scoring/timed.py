@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -67,6 +68,7 @@ class Preparation:
         self.folder = folder
         self.secret = secret
         self.reference = GpuReference(task, worker, folder)
+        self._families: OrderedDict[tuple[int, str], tuple[str, str] | None] = OrderedDict()
 
     def prepare(self, k: int, sizes: Sizes, cubin: bytes, original: tuple[ConcreteLaunch, ...]) -> TimedShape:
         """Timed size `k`. `cubin` and `original`: the kernel as given.
@@ -74,31 +76,67 @@ class Preparation:
         Raises EvolveError `baseline-failed` when the original fails at these sizes or leaves elements alone
         that the kernel computes, and as CudaWorker.
         """
-        size = self.task.workload.bytes_at(sizes)
-        copies = max(1, min(COPIES, int(SHARE * self.worker.info.memory_bytes / max(1, size))))
+        copies = max(1, min(COPIES, self._room(sizes)))
         keys: list[str] = []
         expected: list[str | None] = []
         source = "reference"
         for c in range(copies):
-            key = f"timed:{k}:{c}"
-            references = References(replace(self.task, seed=secret_seed(self.secret, "timed", k, c)))
-            inputs = references.inputs(sizes, FAMILY)
-            self.worker.set_arrays(SetArrays(key, self._files(key, inputs), c * SHIFT_BYTES))
-            files, source = self._right(references, key, sizes, inputs, (cubin, original))
-            keys.append(key)
-            if files is None:
-                expected.append(None)
-                continue
-            name = f"expected:{key}"
-            self.worker.set_expected(SetExpected(name, files))
+            keys.append(f"timed:{k}:{c}")
+            seed = secret_seed(self.secret, "timed", k, c)
+            name, source = self._resident(keys[-1], sizes, FAMILY, seed, c * SHIFT_BYTES, (cubin, original))
             expected.append(name)
         return TimedShape(sizes, tuple(keys), tuple(expected), source)
 
-    def _run(self, key: str, original: Original, *, fetch: bool) -> Executed:
+    def family(self, k: int, sizes: Sizes, family: str, original: Original) -> tuple[str, str] | None:
+        """A resident set of another family at timed size `k` and its SetExpected.
+
+        Kept from call to call, the ones not used for longest given up first. None when nothing tells what is
+        right there, or when the original is not (its sums may be longer than the reference's bound covers).
+        """
+        name = (k, family)
+        if name in self._families:
+            self._families.move_to_end(name)
+            return self._families[name]
+        while len(self._families) >= max(1, self._room(sizes)):
+            _, old = self._families.popitem(last=False)
+            if old is not None:
+                self.worker.drop(old)
+        key = f"family:{k}:{family}"
+        seed = secret_seed(self.secret, "family", k, family)
+        expected, _ = self._resident(key, sizes, family, seed, 0, original)
+        found: tuple[str, str] | None = None
+        if expected is not None:
+            done = self._run(key, original, fetch=False, expected=expected)
+            if not any(c.wrong for c in done.compared.values()):
+                found = key, expected
+        self._families[name] = found
+        if found is None:
+            self.worker.drop((key,))
+        return found
+
+    def _room(self, sizes: Sizes) -> int:
+        """How many sets of these sizes fit in SHARE of the GPU's memory."""
+        return int(SHARE * self.worker.info.memory_bytes / max(1, self.task.workload.bytes_at(sizes)))
+
+    def _resident(
+        self, key: str, sizes: Sizes, family: str, seed: int, shift: int, original: Original
+    ) -> tuple[str | None, str]:
+        """Makes a set resident; the key of its SetExpected, None without one, and where that comes from."""
+        references = References(replace(self.task, seed=seed))
+        inputs = references.inputs(sizes, family)
+        self.worker.set_arrays(SetArrays(key, self._files(key, inputs), shift))
+        files, source = self._right(references, key, sizes, family, inputs, original)
+        if files is None:
+            return None, source
+        name = f"expected:{key}"
+        self.worker.set_expected(SetExpected(name, files))
+        return name, source
+
+    def _run(self, key: str, original: Original, *, fetch: bool, expected: str | None = None) -> Executed:
         cubin, launches = original
         outputs, inouts = self.task.outputs, self.task.inouts
         done = self.worker.execute(
-            Execute(cubin, launches, key, outputs, inouts, fetch=fetch, limit_s=ORIGINAL_LIMIT_S)
+            Execute(cubin, launches, key, outputs, inouts, expected, fetch, ORIGINAL_LIMIT_S)
         )
         if done.error:
             raise EvolveError("baseline-failed", f"the kernel as given fails at its timed size: {done.error}")
@@ -109,6 +147,7 @@ class Preparation:
         references: References,
         key: str,
         sizes: Sizes,
+        family: str,
         inputs: Mapping[str, NDArray[Any]],
         original: Original,
     ) -> tuple[dict[str, tuple[str, str]] | None, str]:
@@ -123,25 +162,25 @@ class Preparation:
             found: Bounds | None = {n: (np.load(low), np.load(high)) for n, (low, high) in files.items()}
             source = "reference"
         else:
-            found, source = self._bounds(references, sizes, own)
+            found, source = self._bounds(references, sizes, family, own)
         if found is None:
             return None, source
         self._untouched(found, own, inputs)
         return {n: self._pair(f"{key}.{n}", *pair) for n, pair in found.items()}, source
 
     def _bounds(
-        self, references: References, sizes: Sizes, own: Mapping[str, NDArray[Any]]
+        self, references: References, sizes: Sizes, family: str, own: Mapping[str, NDArray[Any]]
     ) -> tuple[Bounds | None, str]:
         """Without a reference on the GPU."""
         if extract(self.task.source.kernel, sizes).instances <= LIGHT_INSTANCES:
-            e = references.expected(sizes, FAMILY, keep=False)
+            e = references.expected(sizes, family, keep=False)
             return {n: bounds(e.values[n], e.tolerances[n], a.dtype) for n, a in own.items()}, "reference"
         small = same_sums(self.task, sizes)
         if small is None:
             return None, "none"
         # The sums of that size are as long as those of the timed one, so its errors are as large; both the
         # original and the candidate may be off by one tolerance.
-        e = references.expected(small, FAMILY, keep=False)
+        e = references.expected(small, family, keep=False)
         return {
             n: bounds(a.astype(np.float64), np.full(a.shape, 2 * float(e.tolerances[n].max())), a.dtype)
             for n, a in own.items()

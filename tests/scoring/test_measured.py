@@ -14,6 +14,11 @@ from tests.scoring.measured_task import candidate, make, task, vecadd
 
 Make = Callable[..., MeasuredScorer]
 TIMED = 100_000
+VECADD = """extern "C" __global__ void sniffs(const float *a, const float *b, float *c, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) c[i] = a[i] + b[i];
+}
+"""
 __all__ = ["make"]
 
 
@@ -43,6 +48,40 @@ def test_inputs_come_from_the_secret(make: Make) -> None:
     public = type(scorer.references)(task()).inputs(sizes, "normal")["a"]
     assert scorer.references.task.seed != task().seed
     assert not np.array_equal(scorer.references.inputs(sizes, "normal")["a"], public)
+
+
+def test_each_candidate_sees_another_family_at_the_timed_size(make: Make) -> None:
+    """Wrong on one family only, and only at the timed size: the turn comes, or the duel."""
+    ones = 0
+
+    def sniffs(x: Launch) -> None:
+        nonlocal ones
+        a, _, c, n = x.args
+        vecadd(x)
+        if n == TIMED and x.view(a, n)[0] == 1.0:
+            ones += 1
+            x.view(c, n)[0] = 3.0
+
+    scorer = make(sniffs=sniffs)
+    families = len(task().workload.families) - 1
+    found = [scorer.score_rendered(candidate("sniffs", f"// {i}\n{VECADD}")) for i in range(families)]
+    assert ones == 1 and [o.status for o in found].count("incorrect") == 1
+    assert next(o for o in found if o.status == "incorrect").message.endswith("tolerances")
+
+
+def test_a_duel_checks_every_family_at_the_timed_size(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: set[float] = set()
+
+    def watched(x: Launch) -> None:
+        vecadd(x)
+        if x.args[3] == TIMED:
+            seen.add(float(x.view(x.args[0], 1)[0]))
+
+    scorer = make(costs={"slow": 100.0}, fast=watched, slow=vecadd)
+    monkeypatch.setattr("evolve.scoring.measured.render", lambda m: m)
+    assert scorer.compare(candidate("fast"), candidate("slow"))[2]  # type: ignore[arg-type]
+    # Three sets to time on, and one of each family.
+    assert len(seen) == 3 + len(task().workload.families)
 
 
 def stale(x: Launch) -> None:

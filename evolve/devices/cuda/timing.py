@@ -102,7 +102,6 @@ class Timer:
 
     def flush(self) -> None:
         """Queues it; see the module's text."""
-        self._reset_persisting()
         cuda = self.gpu.cuda
         cuda.memset_d32(int(self.read), 0x5A5A5A5A, self.read_bytes // 4)
         cuda.memset_d32(int(self.written), 0, self.write_bytes // 4)
@@ -113,6 +112,7 @@ class Timer:
         event, synchronize = self.gpu.cuda.Event, self.gpu.cuda.Context.synchronize
         first, start, end = event(), event(), event()
         synchronize()
+        self._reset_persisting()
         begin = time.perf_counter()
         first.record()
         for _ in range(flushes):
