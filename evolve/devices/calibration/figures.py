@@ -14,6 +14,9 @@ PLAUSIBLE = (0.3, 1.02)
 """Fractions of the product of units, rate and clock. Less means that something else was measured, more that
 less work was done than was counted, or that the clock ran above what the driver says."""
 
+STEADY = 0.2
+"""How far the quartiles of a rate may lie apart. On an idle GPU they lie within a few per cent."""
+
 L2_BYTES_PER_CLOCK = 64
 """Bytes that an SM can take from L2 in a clock (V100 to H200: the width of the port; a bound only)."""
 
@@ -128,21 +131,28 @@ def _loop(loop: Loop, pair: Pair, gpu: Attributes, rates: Mapping[str, float], r
         listed = rates.get("tensor_fp16")
         major = gpu.compute_capability[0]
         if listed is None:
-            return figure
+            return _steady(figure)
         least = PLAUSIBLE[0] if major in _WARP_LEVEL_IS_FASTEST or major == 9 else 0.0
         return _judged(replace(figure, most=listed * per_second), least)
     rate = rates.get(loop.rate or "")
     if rate is None:
-        return figure
+        return _steady(figure)
     return _judged(replace(figure, most=rate * per_second * loop.results / loop.lanes))
 
 
 def _judged(figure: Figure, least: float = PLAUSIBLE[0]) -> Figure:
     part = figure.fraction
     if part is None or least <= part <= PLAUSIBLE[1]:
-        return figure
+        return _steady(figure)
     doubt = f"{100 * part:.0f} % of what {figure.most:.4g} {figure.unit} would be"
     return replace(figure, doubt=doubt)
+
+
+def _steady(figure: Figure) -> Figure:
+    apart = figure.high / figure.low - 1
+    if apart <= STEADY:
+        return figure
+    return replace(figure, doubt=f"samples lie {100 * apart:.0f} % apart: is the GPU in use?")
 
 
 def _judged_l2(figure: Figure, most: float, read: float | None) -> Figure:

@@ -106,6 +106,18 @@ def test_of_several_kernels_the_fastest_counts() -> None:
     assert (figure.kernel, round(figure.mid)) == ("read_8", 4300)
 
 
+@pytest.mark.parametrize(("apart", "believed"), [(1.05, True), (1.5, False)])
+@pytest.mark.parametrize("rates", [RATES, {}])
+def test_samples_that_lie_far_apart_are_not_believed(
+    apart: float, believed: bool, rates: dict[str, float]
+) -> None:
+    times = tuple(2500.0 * (1 if i % 2 else apart) for i in range(20))
+    samples = Samples({"fma_f32": Pair(1e10, 11e10, (500.0,) * 20, times)})
+    figure = only(work_out(samples, H200, rates), "fp32_tflops")
+    assert (not figure.doubt) == believed
+    assert believed or "in use" in figure.doubt
+
+
 @pytest.mark.parametrize(("gbs", "believed"), [(7000, True), (4200, False), (18000, False)])
 def test_l2_lies_between_dram_and_the_ports_of_the_sms(gbs: float, believed: bool) -> None:
     samples = Samples({"read_8": pair(4.3e6, 1e9, 4e9), "l2_read": pair(gbs * 1e3, 1e9, 5e9)})
