@@ -29,6 +29,7 @@ from evolve.scoring.audit import HELD, Doubt, clock_moved, doubt, record, summar
 from evolve.scoring.correctness import Plan, at_sizes, original_plan, variant_plan
 from evolve.scoring.fitness import fitness
 from evolve.scoring.references import References
+from evolve.scoring.selftest import too_loose
 from evolve.scoring.small_sizes import Built, SmallSizes, of_fault, wrong
 from evolve.scoring.task import Outcome, Task, size_key
 from evolve.scoring.timed import FAMILY, Preparation, TimedShape, secret_seed
@@ -44,6 +45,8 @@ INTERLEAVED_BATCHES = 15
 TIMED_LIMIT = (100.0, 1.0, 60.0)
 """How many times as long as the original a candidate may take at a timed size; least and most seconds."""
 KEPT_DIGESTS = 256
+TOLD_AT = 2
+"""The largest check sizes, at which a task must tell wrong results from right ones."""
 
 Digests = dict[str, dict[str, int]]
 """By resident set, by output."""
@@ -78,7 +81,19 @@ class MeasuredScorer:
     # ---- candidates
 
     def baseline(self) -> Outcome:
-        """The original, checked on every family."""
+        """The original, checked on every family.
+
+        Raises EvolveError `task-too-loose` when results that are plainly wrong would pass.
+        """
+        largest = sorted(self.task.workload.check, key=self.task.workload.bytes_at)[-TOLD_AT:]
+        runs = (self.references.expected(s, f) for s in largest for f in self.task.workload.families)
+        loose = too_loose(runs, self.task.outputs)
+        if loose is not None:
+            raise EvolveError(
+                "task-too-loose",
+                f"this task cannot tell right from wrong: {loose}",
+                hint="larger check sizes, or more input families, in the workload",
+            )
         return self.score_rendered(render(self.task.original), is_original=True)
 
     def score(self, module: Module) -> Outcome:

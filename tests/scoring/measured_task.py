@@ -75,9 +75,10 @@ class LocalWorker(CudaWorker):
 @pytest.fixture
 def make(monkeypatch: pytest.MonkeyPatch) -> Callable[..., MeasuredScorer]:
     def scorer(costs: dict[str, float] | None = None, **kernels: Kernel) -> MeasuredScorer:
+        given = render(task().original).original.kernel
         own = {
-            "kernels": {"vecadd": vecadd, **kernels},
-            "costs": {"vecadd": FLOOR_US, **dict.fromkeys(kernels, FLOOR_US / 2), **(costs or {})},
+            "kernels": {given: vecadd, **kernels},
+            "costs": {given: FLOOR_US, **dict.fromkeys(kernels, FLOOR_US / 2), **(costs or {})},
         }
         monkeypatch.setattr(measured, "CudaWorker", type("Local", (LocalWorker,), own))
         monkeypatch.setattr("evolve.devices.cuda.client._require_pycuda", lambda: None)
@@ -95,7 +96,7 @@ def candidate(name: str, text: str = "") -> Rendered:
     honest = render(task().original)
     o = honest.original
     launch = RenderedLaunch(name, o.params, o.grid, o.block, o.shared_bytes)
-    body = text or honest.text.replace("vecadd(", f"{name}(")
+    body = text or honest.text.replace(f"{o.kernel}(", f"{name}(")
     return Rendered(honest.text + body, (RenderedVariant(TRUE, (launch,)),), o, ())
 
 

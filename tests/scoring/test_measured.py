@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from evolve.ir.errors import EvolveError
 from evolve.scoring.measured import MeasuredScorer
+from evolve.scoring.references import Expected
 from evolve.scoring.timed import secret_seed
 from tests.devices.cuda.fake_cuda import Launch, hang, stray
 from tests.scoring.measured_task import candidate, make, task, vecadd
@@ -234,3 +237,17 @@ def test_a_duel_is_lost_by_wrong_results(make: Make, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("evolve.scoring.measured.render", lambda m: m)
     _, _, better, detail = scorer.compare(candidate("cheat"), candidate("fast"))  # type: ignore[arg-type]
     assert not better and "wrong" in detail["error"]
+
+
+def test_a_task_that_cannot_tell_zeros_is_refused(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    scorer = make()
+    sure = scorer.references.expected
+
+    def vague(*args: object, **more: object) -> Expected:
+        e = sure(*args, **more)  # type: ignore[arg-type]
+        return replace(e, tolerances={n: np.full(t.shape, 1e9) for n, t in e.tolerances.items()})
+
+    monkeypatch.setattr(scorer.references, "expected", vague)
+    with pytest.raises(EvolveError) as e:
+        scorer.baseline()
+    assert e.value.code == "task-too-loose" and "zeros" in e.value.message

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from evolve.codegen.launch import BufferArg, ConcreteLaunch, ScalarArg
+from evolve.devices.compare import bounds
 from evolve.devices.cuda import timing
 from evolve.devices.cuda.messages import (
     Ask,
@@ -16,6 +18,7 @@ from evolve.devices.cuda.messages import (
     Executed,
     Measure,
     Measured,
+    Refer,
     SetArrays,
     SetExpected,
     Stored,
@@ -146,6 +149,38 @@ def test_nothing_of_the_reference_stays_on_the_device(worker: Worker) -> None:
     execute(worker, "twice", "want")
     secret = (2 * X[-8:]).tobytes()
     assert kept and not any(secret in a.tobytes() for a in kept)
+
+
+def test_a_reference_leaves_its_bounds_in_files_and_nothing_on_the_device(
+    worker: Worker, tmp_path: Path
+) -> None:
+    """y = 2 x in double with an error, in two kernels as a rendered reference has them."""
+    gpu = worker.cuda
+
+    def value(x: Launch) -> None:
+        given, out, error = x.args
+        x.view(out, N, np.float64)[:] = 2.0 * x.view(given, N)
+        x.view(error, N, np.float64)[:] = 1e-3
+
+    def twice_the_error(x: Launch) -> None:
+        x.view(x.args[2], N, np.float64)[:] *= 2.0
+
+    gpu.kernels |= {"value": value, "twice_the_error": twice_the_error}
+    args = (BufferArg("x"), BufferArg("y"), BufferArg("y_err"))
+    kernels = tuple(ConcreteLaunch(n, args, (4, 1, 1), (32, 1, 1)) for n in ("value", "twice_the_error"))
+    low, high = str(tmp_path / "low.npy"), str(tmp_path / "high.npy")
+    freed: list[Any] = []
+    allocate = gpu.mem_alloc
+    gpu.mem_alloc = lambda size: (block := allocate(size), freed.append(gpu.blocks[int(block)]))[0]
+    used = gpu.used
+    request = Refer(
+        PLAIN, kernels, "a", {"x": "x"}, {"y": N, "y_err": N}, {"y": ("y", "y_err", low, high)}, 16.0
+    )
+    assert worker.answer(request) == Stored()
+    a, b = bounds(2.0 * X.astype(np.float64), np.full(N, 16 * 2e-3), np.dtype(np.float32))
+    assert np.array_equal(np.load(low), a) and np.array_equal(np.load(high), b)
+    assert gpu.used == used and len(freed) == 3
+    assert all(set(np.unique(block)) <= {0xC5} for block in freed)
 
 
 # ---- faults
