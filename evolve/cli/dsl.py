@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def command(
     primitive: Annotated[
         str | None,
-        typer.Argument(metavar="[PRIMITIVE]", help="One primitive in full; all in brief if not given."),
+        typer.Argument(metavar="PRIMITIVE", help="One primitive in full; all in brief if not given."),
     ] = None,
     json: options.Json = False,
 ) -> int:

@@ -14,7 +14,7 @@ def command(
     candidate: Annotated[
         int | None,
         typer.Argument(
-            metavar="[CANDIDATE]",
+            metavar="CANDIDATE",
             parser=options.whole(0, options.MOST_PROPOSALS),
             help="A proposal's number; 0 is the baseline.",
         ),

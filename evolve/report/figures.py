@@ -10,26 +10,16 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from evolve.report.units import microseconds, percent, seconds, size, sizes
+from evolve.report.units import sizes
+from evolve.sol.units import microseconds, percent, size, title, unit
 
-UNITS = {
-    "dram": "DRAM",
-    "l2": "L2 cache",
-    "l1": "L1 cache and load/store units",
-    "shared": "shared memory",
-    "issue": "issuing instructions",
-    "fp32": "fp32 arithmetic",
-    "fp64": "fp64 arithmetic",
-    "alu": "integers and logic",
-    "int": "integers and logic",
-    "sfu": "special functions",
-    "tensor": "matrix units",
+_WAITS = {
     "latency": "waiting for results",
     "idle": "SMs without a block",
     "tail": "last blocks, unevenly spread",
-    "launch": "launch",
+    "dispatch": "starting blocks",
 }
-"""What a name of the model stands for."""
+"""Parts of a time that are no unit of the GPU."""
 
 
 def _count(value: float) -> str:
@@ -54,14 +44,14 @@ FACTS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
 def resources(detail: Mapping[str, Any]) -> str:
     """Registers and memory in a line; '' where nothing is known."""
     said = []
-    for name, unit in (
+    for name, of in (
         ("registers", "registers a thread"),
         ("shared_bytes", "bytes of static shared memory a block"),
         ("local_bytes", "bytes of local memory a thread"),
     ):
         values = [v for v in map(number, listed(detail.get(name))) if v is not None]
         if values:
-            said.append(f"{', '.join(_count(v) for v in dict.fromkeys(values))} {unit}")
+            said.append(f"{', '.join(_count(v) for v in dict.fromkeys(values))} {of}")
     return ", ".join(said)
 
 
@@ -75,7 +65,7 @@ def times(detail: Mapping[str, Any], shapes: list[Any]) -> Iterator[str]:
         where = sizes(table(shapes[at])) if at < len(shapes) else f"timed size {at + 1}"
         variant = number(variants[at]) if at < len(variants) else None
         who = "" if variant is None else "the original" if variant < 0 else f"variant {variant + 1:g}"
-        yield f"at {where}: {microseconds(time_us)}" + (f", by {who}" if who else "")
+        yield f"at {where}: {microseconds(time_us * 1e-6)}" + (f", by {who}" if who else "")
 
 
 def division(detail: Mapping[str, Any]) -> Iterator[str]:
@@ -86,8 +76,8 @@ def division(detail: Mapping[str, Any]) -> Iterator[str]:
     known = sorted(((v, name) for v, name in rows if v), reverse=True)
     for share, name in known:
         alone = number(terms.get(name))
-        beside = f" (busy for {seconds(alone)})" if alone is not None else ""
-        yield f"{seconds(share):>8}  {UNITS.get(name, name)}{beside}"
+        beside = "" if alone is None or name in _WAITS else f" (busy for {microseconds(alone)})"
+        yield f"{microseconds(share):>8}  {_WAITS.get(name) or unit(name)}{beside}"
 
 
 def facts(detail: Mapping[str, Any]) -> Iterator[str]:
@@ -108,8 +98,9 @@ def gains(gap: Mapping[str, Any]) -> Iterator[str]:
             continue
         names = ", ".join(str(x) for x in listed(cause.get("primitives")))
         means = f" [{names}]" if names else ""
-        name = str(cause.get("name")).replace("_", " ")
-        yield f"{seconds(lost):>8}  {percent(share)}, {name}: {cause.get('advice')}{means}"
+        seen = f": {cause['evidence']}" if cause.get("evidence") else ""
+        yield f"{microseconds(lost):>8} {percent(share):>5}  {title(str(cause.get('name')))}{seen}"
+        yield f"{'':16}{cause.get('advice')}{means}"
 
 
 def number(value: Any) -> float | None:

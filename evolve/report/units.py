@@ -17,24 +17,6 @@ def microseconds(value: float | None) -> str:
     return f"{value:.3g} us" if value < 100 else f"{value:.1f} us"
 
 
-def seconds(value: float) -> str:
-    """The same of a time in seconds."""
-    return microseconds(value * 1e6)
-
-
-def percent(value: float) -> str:
-    """A fraction of 1: 2.5 %, 100 %."""
-    return f"{value * 100:.3g} %"
-
-
-def size(count: float) -> str:
-    """An amount of memory in bytes, decimal units as bandwidths have: 128 bytes, 268 MB."""
-    for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if abs(count) >= unit:
-            return f"{count / unit:.3g} {name}"
-    return f"{count:.3g} bytes"
-
-
 def sizes(values: Mapping[str, Any]) -> str:
     """Sizes in words: rows=8192, cols=8192."""
     return ", ".join(f"{name}={value}" for name, value in values.items())

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from evolve.events.log import read_log
 from evolve.report.evidence import NUMERICS, evidence_text
 from evolve.report.story import candidate_text, run_text
-from evolve.report.units import percent, size
 from evolve.runs.evidence import evidence
 from evolve.runs.folder import RunFolder
 from evolve.runs.story import candidate_story, run_story
@@ -27,9 +26,10 @@ GAP = {
         {
             "name": "shared_traffic",
             "seconds": 3.4e-6,
-            "share": 0.025,
+            "share": 0.02,
             "primitives": ["tile"],
             "advice": "less",
+            "evidence": "seen",
         },
         {"name": "tail", "seconds": 1e-9, "share": 1e-5, "primitives": [], "advice": "nothing"},
     ],
@@ -87,12 +87,13 @@ def test_a_candidate_in_words_and_units() -> None:
         "speed of light: 129.7 us, bound by dram; limited by memory",
         "needs: 32 registers a thread, 128 bytes of static shared memory a block, "
         "0 bytes of local memory a thread",
-        "at rows=8192, cols=8192: 136.5 us, by variant 1",
+        "at rows=8192, cols=8192: 136 us, by variant 1",
         "at rows=8192, cols=8193: 5.24 ms, by the original",
-        "121.0 us  DRAM (busy for 129.7 us)",
-        "3.4 us  2.5 %, shared traffic: less [tile]",
+        "121 us  DRAM (busy for 130 us)",
+        "3.40 us    2%  shared-memory traffic: seen",
+        "less [tile]",
         "268 MB  read from DRAM",
-        "62.5 %  of the warps that an SM can hold",
+        "62%  of the warps that an SM can hold",
         "trip counts were corrected",
     ):
         assert line in lines, line
@@ -187,14 +188,3 @@ def test_figures_that_somebody_edited_are_left_out_not_fatal(data: st.DataObject
     candidate_text({**STORY, "gap": gap, "detail": detail, "timed": edited(STORY["timed"])})
     found = {"candidate": 3, "proved": {"verdict": "PROVED", "conditions": ["x"]}, "checked": DETAIL}
     evidence_text({name: edited(value) for name, value in found.items()})
-
-
-@pytest.mark.parametrize(
-    ("value", "text"), [(128, "128 bytes"), (49152, "49.2 kB"), (268435456, "268 MB"), (4.8e12, "4.8 TB")]
-)
-def test_size(value: float, text: str) -> None:
-    assert size(value) == text
-
-
-def test_percent() -> None:
-    assert (percent(1), percent(0.0249)) == ("100 %", "2.49 %")
