@@ -14,9 +14,12 @@ _WIDTH = re.compile(r"^(?P<head>vectorize\(.*, *)(?P<number>\d+)(?P<tail>\) *)$"
 _PAD = re.compile(r"^(?P<head>set_layout\(.*\[(?:0, *)*)(?P<number>\d+)(?P<tail>\]\) *)$")
 _DIVIDES = re.compile(r"(?P<head>\w+ % )(?P<number>\d+)(?P<tail> == 0)")
 
-LARGER = ("redundant_l2", "redundant_dram", "shared_traffic", "latency", "instructions", "global_accesses")
+LARGER = (
+    *("redundant_l2", "redundant_dram", "shared_traffic", "global_accesses", "block_starts", "barriers"),
+    *("latency", "narrow_accesses", "instructions", "index_arithmetic", "redundant_arithmetic"),
+)
 """Causes that larger tiles, more work a thread or wider accesses reduce."""
-SMALLER = ("tail", "idle_sms", "spills", "bank_conflicts", "latency")
+SMALLER = ("tail", "idle_sms", "small_grid", "occupancy", "spills", "bank_conflicts", "latency")
 """Causes that smaller ones reduce."""
 _NOTABLE = 0.01
 _FACTORS = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
