@@ -180,5 +180,10 @@ PLANTED: dict[str, Pair] = {
         one_d("narrow_copy", f"    {INDEX}\n    if (i < n) y[i] = x[i];", LONG_COPY, threads=1024),
         WIDE_COPY,
     ),
+    "tiny_blocks": Pair(
+        "block_starts",
+        one_d("one_warp_blocks", f"    {INDEX}\n    y[i] = 2.0f * x[i];", LONG_COPY, threads=32),
+        WIDE_COPY,
+    ),
     "shuffles": Pair("shuffles", block_sum("sum_each", SHUFFLED, 4096), block_sum("sum_once", ONCE, 4096)),
 }
