@@ -61,18 +61,22 @@ def within(
         if low.dtype.kind == "f":
             right |= np.isnan(low) & np.isnan(got) & ~left
             right |= np.isneginf(low) & np.isposinf(high)
+    if low.dtype.kind == "b":
+        # Other bytes than 0 and 1 are no booleans, whatever they count as.
+        right &= np.ascontiguousarray(got).view(np.uint8).reshape(got.shape) <= 1
     first, last = _ends(low.dtype)
     kept = (low == last) & (high == first)
     return np.asarray(np.where(kept, left, right))
 
 
 def _ends(dtype: np.dtype[Any]) -> tuple[Any, Any]:
-    """The least and the greatest value of a type, infinities included."""
+    """The least and the greatest value of a type, infinities included, in that type."""
     if dtype.kind == "f":
-        return -np.inf, np.inf
+        return dtype.type(-np.inf), dtype.type(np.inf)
     if dtype.kind == "b":
-        return False, True
-    return np.iinfo(dtype).min, np.iinfo(dtype).max
+        return np.False_, np.True_
+    # Of the type and not Python's: no signed type of numpy's holds the greatest unsigned number.
+    return dtype.type(np.iinfo(dtype).min), dtype.type(np.iinfo(dtype).max)
 
 
 def _whole(x: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:

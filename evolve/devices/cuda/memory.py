@@ -26,7 +26,7 @@ RESULTS = 256
 class Gpu:
     """What the worker's parts share: PyCUDA's driver module, cuda-bindings' one, and the helper kernels.
 
-    `key` makes digests unpredictable to a kernel; `results` is the address of room for RESULTS of them;
+    `key` makes digests unpredictable to a kernel; `results` is memory for RESULTS of them;
     `word` is what outputs are filled with.
     """
 
@@ -35,7 +35,7 @@ class Gpu:
     helpers: Any
     blocks: int
     key: int
-    results: int
+    results: Any
     word: int
     _prepared: dict[str, Any] = field(default_factory=dict, repr=False)
 
@@ -68,12 +68,12 @@ class Gpu:
         # One synchronisation for all of them, not one for each.
         for start in range(0, len(wanted), RESULTS):
             some = wanted[start : start + RESULTS]
-            self.cuda.memset_d8(self.results, 0, 8 * len(some))
+            self.cuda.memset_d8(int(self.results), 0, 8 * len(some))
             for i, (at, size) in enumerate(some):
                 if size:
-                    self.call("ev_digest", "PQQP", at, size, self.key, self.results + 8 * i)
+                    self.call("ev_digest", "PQQP", at, size, self.key, int(self.results) + 8 * i)
             got = np.zeros(len(some), np.uint64)
-            self.cuda.memcpy_dtoh(got, self.results)
+            self.cuda.memcpy_dtoh(got, int(self.results))
             found += [int(x) for x in got]
         return found
 
@@ -81,10 +81,10 @@ class Gpu:
         """How many elements of an array at that address still hold the poison."""
         if not like.size:
             return 0
-        self.cuda.memset_d8(self.results, 0, 8)
-        self.call("ev_left", "PQiIP", at, like.size, like.itemsize, self.word, self.results)
+        self.cuda.memset_d8(int(self.results), 0, 8)
+        self.call("ev_left", "PQiIP", at, like.size, like.itemsize, self.word, int(self.results))
         got = np.zeros(1, np.uint64)
-        self.cuda.memcpy_dtoh(got, self.results)
+        self.cuda.memcpy_dtoh(got, int(self.results))
         return int(got[0])
 
     def compare(self, at: int, bounds: tuple[Array, Array]) -> Compared:
@@ -94,7 +94,7 @@ class Gpu:
         """
         low, high = bounds
         size = low.nbytes
-        block = self.allocate(2 * size + 24)
+        block = self.allocate(2 * size + 32)  # what counts the result is aligned to 8
         a, b, out = int(block), int(block) + size, int(block) + 2 * size + (-2 * size % 8)
         try:
             if size:

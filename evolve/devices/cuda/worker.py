@@ -64,7 +64,8 @@ class Worker:
             cuda.module_from_buffer(image),
             _BLOCKS_PER_SM * get("MULTIPROCESSOR_COUNT"),
             ask.key,
-            int(cuda.mem_alloc(8 * RESULTS)),
+            # PyCUDA frees what nobody holds: never the address alone.
+            cuda.mem_alloc(8 * RESULTS),
             ask.poison,
         )
         self.images = Images(self.gpu)

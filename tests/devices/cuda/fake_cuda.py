@@ -101,27 +101,32 @@ class FakeCuda:
     def pagelocked_empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
         return np.empty(shape, dtype)
 
-    def memset_d8(self, at: int, value: int, count: int) -> None:
+    def _host(self, at: int, size: int) -> Any:
+        """What the host's calls may touch: mapped, and not nothing."""
         self._check()
-        self.view(int(at), count)[:] = value
+        if type(at) is not int or size == 0:
+            raise FakeCuda.LogicError("invalid argument")
+        try:
+            return self.view(at, size)
+        except BrokenError as e:
+            raise FakeCuda.LogicError("invalid argument") from e
+
+    def memset_d8(self, at: int, value: int, count: int) -> None:
+        self._host(at, count)[:] = value
 
     def memset_d32(self, at: int, value: int, count: int) -> None:
-        self._check()
-        assert int(at) % 4 == 0
-        self.view(int(at), 4 * count).view(np.uint32)[:] = value
+        assert at % 4 == 0
+        self._host(at, 4 * count).view(np.uint32)[:] = value
         self.log.append("memset")
 
     def memcpy_htod(self, at: int, source: Any) -> None:
-        self._check()
-        self.view(int(at), source.nbytes)[:] = np.ascontiguousarray(source).reshape(-1).view(np.uint8)
+        self._host(at, source.nbytes)[:] = np.ascontiguousarray(source).reshape(-1).view(np.uint8)
 
     def memcpy_dtoh(self, to: Any, at: int) -> None:
-        self._check()
-        to.reshape(-1).view(np.uint8)[:] = self.view(int(at), to.nbytes)
+        to.reshape(-1).view(np.uint8)[:] = self._host(at, to.nbytes)
 
     def memcpy_dtod(self, to: int, source: int, size: int) -> None:
-        self._check()
-        self.view(int(to), size)[:] = self.view(int(source), size)
+        self._host(to, size)[:] = self._host(source, size)
 
     # ---- modules and time
 
@@ -193,6 +198,10 @@ class Block:
 
     def __int__(self) -> int:
         return self.at
+
+    def __del__(self) -> None:
+        # As PyCUDA does: an address alone keeps nothing alive.
+        self.free()
 
     def free(self) -> None:
         if self.gpu.blocks.pop(self.at, None) is not None:

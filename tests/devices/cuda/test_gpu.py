@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator
 
@@ -27,18 +28,21 @@ KERNEL(twice) {
     if (i < n) y[i] = 2.0f * x[i];
 }
 KERNEL(hang) { while (*(volatile const float*)x < 1e30f) {} }
-KERNEL(illegal_address) { y[(long long)n << 32] = 1.0f; }
+KERNEL(illegal_address) { y[1ll << 38] = 1.0f; }
 KERNEL(misaligned) { *(double*)((char*)y + 4 * threadIdx.x + 1) = 1.0; }
 KERNEL(trap) { __trap(); }
-KERNEL(too_much_memory) {
-    volatile char large[1 << 19];
-    for (int i = 0; i < n; i += 4096) large[(i * 7) & ((1 << 19) - 1)] = (char)i;
-    y[threadIdx.x] = large[n & 1023];
-}
 KERNEL(over_end) { if (blockIdx.x == 0 && threadIdx.x == 0) y[n + 3] = 1.0f; }
 KERNEL(before_start) { if (blockIdx.x == 0 && threadIdx.x == 0) ((float*)x)[-1] = 1.0f; }
 KERNEL(spoil) { if (blockIdx.x == 0) ((float*)x)[threadIdx.x] = 7.0f; }
 """
+LARGE = """
+extern "C" __global__ void too_much_memory(const float* x, float* y, int n) {
+    volatile char large[500000];
+    for (int i = 0; i < n; i += 4096) large[(i * 7) % 500000] = (char)i;
+    y[threadIdx.x] = large[n & 1023];
+}
+"""
+"""Half a megabyte of local memory for each of the 270,000 threads that an H200 may hold."""
 STICKY = {"illegal_address": "700", "misaligned": "716", "trap": "7"}
 """Faults that break the context, with how the driver's result code begins."""
 
@@ -53,7 +57,12 @@ def worker() -> Iterator[CudaWorker]:
 
 @pytest.fixture(scope="module")
 def cubin(worker: CudaWorker) -> bytes:
-    built = compile_cuda(TEXT, worker.info.arch)
+    return build(TEXT, worker.info.arch)
+
+
+@functools.cache
+def build(text: str, arch: str) -> bytes:
+    built = compile_cuda(text, arch)
     assert built.cubin is not None, built.log
     return built.cubin
 
@@ -71,6 +80,8 @@ def execute(worker: CudaWorker, cubin: bytes, name: str) -> Executed:
         launches = launch("twice", shared=1 << 20)
     else:
         launches = launch(name)
+    if name == "too_much_memory":
+        cubin = build(LARGE, worker.info.arch)
     return worker.execute(Execute(cubin, launches, "a", ("y",), limit_s=1.0))
 
 

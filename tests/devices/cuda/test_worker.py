@@ -129,6 +129,25 @@ def test_what_a_kernel_leaves_alone_is_poison_and_not_the_last_result(worker: Wo
     assert np.isnan(done.outputs["y"][-1])
 
 
+@pytest.mark.parametrize("kind", [np.bool_, np.float64, np.uint64])
+@pytest.mark.parametrize("count", [0, 1, 5, 1023])
+def test_arrays_of_any_size(worker: Worker, kind: type, count: int) -> None:
+    """Odd sizes, and none: nothing is touched behind a block, and everything is found."""
+    a = np.ones(count, kind)
+    assert worker.answer(SetArrays("odd", {"a": a, "b": a})) == Stored()
+    on = worker.sets["odd"]
+    on.poison("b")
+    assert worker.gpu.left(on.pointer("b"), a) == count
+    assert worker.gpu.compare(on.pointer("b"), (a, a)).wrong == count
+    on.reset("b")
+    found = worker.gpu.compare(on.pointer("b"), (a, a))
+    assert found.wrong == 0 and on.damage(()) == ((), ())
+    slot = timing.Slot(worker.gpu, on)
+    slot.fill(on, ("b",), ())
+    assert worker.gpu.left(slot.pointer("b"), a) == count
+    slot.free()
+
+
 def test_digests_tell_results_apart(worker: Worker) -> None:
     first, again, other = (execute(worker, n).digests["y"] for n in ("twice", "twice", "part"))
     assert first == again != other
