@@ -119,7 +119,7 @@ def test_digests_are_those_of_the_fake(worker: Worker, size: int) -> None:
 
 
 def test_the_flush_leaves_l2_cold_and_clean(worker: Worker) -> None:
-    """A read of half of L2 takes longer after a flush than after itself, and no longer for dirty lines of ours.
+    """A read of half of L2 takes longer after a flush than after itself, and no longer for our dirty lines.
 
     Also prints what a flush that only writes would cost: how much the reading half is worth.
     """
