@@ -9,6 +9,7 @@ from itertools import combinations
 
 from evolve.codegen.ctext import MULTIPLIED, ExprText
 from evolve.codegen.names import Names, identifiers
+from evolve.codegen.original import launcher_name
 from evolve.codegen.rendered import Param, Rendered, RenderedLaunch, RenderedVariant
 from evolve.ir.affine import Ranges
 from evolve.ir.expr import Expr, Load, index
@@ -25,7 +26,7 @@ def render_launcher(rendered: Rendered, params: tuple[Param, ...]) -> str:
     """
     taken = identifiers(rendered.text)
     names = Names(taken - {p.name for p in params})
-    function = names.fresh(f"launch_{rendered.original.kernel}")
+    function = names.fresh(launcher_name(rendered.original.kernel))
     own = {p.name: names.of(p.name) for p in params}
     wide = {p.name: names.fresh(f"{own[p.name]}_") for p in params if not p.is_pointer}
     stream = names.fresh("stream")

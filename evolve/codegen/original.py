@@ -1,10 +1,14 @@
-"""The user's own kernel, verbatim but for `extern "C"`, so that its name in the binary is its name."""
+"""The user's own kernel, verbatim but for its name, which is `extern "C"` so that the binary has it as it is.
+
+The name gets a suffix: `norm` and `round`, which C++ overloads, would clash with CUDA's as C functions.
+"""
 
 from __future__ import annotations
 
 import re
 
 from evolve.codegen.errors import CodegenError
+from evolve.codegen.names import Names, identifiers
 from evolve.codegen.rendered import Param, RenderedLaunch
 from evolve.ir.kernel import Module, Original
 
@@ -12,14 +16,27 @@ _LITERALS = re.compile(r"//(?:\\\n|[^\n])*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*$", re.MULTILINE)
 
 
+_SUFFIX = "_original"
+
+
+def original_name(original: Original) -> str:
+    """What the entry is called in the rendered text."""
+    return Names(identifiers(original.text)).fresh(original.entry + _SUFFIX)
+
+
+def launcher_name(original_kernel: str) -> str:
+    """What the function is called that launches this kernel or one of its variants."""
+    return f"launch_{original_kernel.rpartition(_SUFFIX)[0]}"
+
+
 def render_original(original: Original) -> str:
-    """The original's text with every declaration of the entry made `extern "C"`.
+    """The original's text with every declaration of the entry made `extern "C"` under its new name.
 
     Raises CodegenError when the entry is not found as a plain `__global__` function.
     """
-    text = original.text
+    text, name = original.text, original_name(original)
     blank = _blank(text)
-    places = []
+    places: list[tuple[int, int, bool]] = []
     found = False
     for m in re.finditer(rf"\b{re.escape(original.entry)}\s*\(", blank):
         start = _declaration_start(blank, m.start())
@@ -31,14 +48,16 @@ def render_original(original: Original) -> str:
                 f"kernel {original.entry} is a template", hint="instantiate it under a plain name"
             )
         found = True
-        if re.search(r'\bextern\s+"C"', text[start : m.start()]) is None:
-            places.append(start + len(declaration) - len(declaration.lstrip()))
+        plain = re.search(r'\bextern\s+"C"', text[start : m.start()]) is None
+        places.append((start + len(declaration) - len(declaration.lstrip()), m.start(), plain))
     if not found:
         raise CodegenError(f"kernel {original.entry} is not a plain __global__ function of its own source")
-    for at in sorted(places, reverse=True):
-        # `extern "C"` and `static` exclude each other, and a kernel of one file loses nothing by the change.
-        rest = re.sub(r"^static\s+", "", text[at:])
-        text = f'{text[:at]}extern "C" {rest}'
+    for at, named, plain in sorted(places, reverse=True):
+        head, rest = text[at:named], text[named + len(original.entry) :]
+        if plain:
+            # `extern "C"` and `static` exclude each other, and a kernel of one file loses nothing by it.
+            head = 'extern "C" ' + re.sub(r"^static\s+", "", head)
+        text = f"{text[:at]}{head}{name}{rest}"
     return text
 
 
@@ -66,4 +85,6 @@ def original_launch(module: Module) -> RenderedLaunch:
             params.append(Param(name, b.dtype, True, name in o.read_only, b.extents))
         else:
             params.append(Param(name, scalars[name].dtype, False))
-    return RenderedLaunch(o.entry, tuple(params), o.grid, o.block, o.shared_bytes, "the original kernel")
+    return RenderedLaunch(
+        original_name(o), tuple(params), o.grid, o.block, o.shared_bytes, "the original kernel"
+    )

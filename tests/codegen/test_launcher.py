@@ -70,7 +70,7 @@ cudaError_t launch_vecadd(
 dim3((unsigned int)(256)), 0, stream>>>(a, b, c, n);
         return cudaGetLastError();
     }
-    if ((n_ + 63) / 64 > 0) vecadd<<<dim3((unsigned int)((n_ + 63) / 64)), \
+    if ((n_ + 63) / 64 > 0) vecadd_original<<<dim3((unsigned int)((n_ + 63) / 64)), \
 dim3((unsigned int)(64)), 0, stream>>>(a, b, c, n);
     return cudaGetLastError();
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from evolve.codegen.launch import BufferArg, ConcreteLaunch, Dim3, ScalarArg
-from evolve.codegen.original import render_original
+from evolve.codegen.original import original_name, render_original
 from evolve.devices.sim.build import compile_host
 from evolve.devices.sim.execute import ExecOptions, execute
 from evolve.frontend.lift import Lifted
@@ -24,7 +24,7 @@ MAX_BYTES = 100_000
 def assert_same(lifted: Lifted, sizes: tuple[Sizes, ...] = (), *, cache_dir: Path | None = None) -> int:
     """Both give the same arrays at the workload's check sizes (or those given); returns how many ran."""
     workload = infer(lifted)
-    program = compile_host(render_original(lifted.original), [lifted.original.entry], cache_dir)
+    program = compile_host(render_original(lifted.original), [original_name(lifted.original)], cache_dir)
     ran = 0
     for at in sizes or workload.check:
         if workload.bytes_at(at) > MAX_BYTES:
@@ -42,7 +42,7 @@ def assert_same(lifted: Lifted, sizes: tuple[Sizes, ...] = (), *, cache_dir: Pat
             BufferArg(n) if n in arrays else ScalarArg(n, lifted.kernel.scalar(n).dtype.value, at[n])
             for n in lifted.kernel.params
         )
-        launch = ConcreteLaunch(lifted.original.entry, args, grid, block)
+        launch = ConcreteLaunch(original_name(lifted.original), args, grid, block)
         flat = {n: a.reshape(-1) for n, a in arrays.items()}
         done = execute(program, [launch], flat, writable, ExecOptions(inout=frozenset(writable)))
         assert not done.findings, done.findings[0]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from evolve.codegen.launch import BufferArg, ConcreteLaunch, ScalarArg
-from evolve.codegen.original import render_original
+from evolve.codegen.original import original_name, render_original
 from evolve.devices.sim.build import compile_host
 from evolve.devices.sim.execute import ExecOptions, execute
 from evolve.frontend.lift import Lifted
@@ -66,7 +66,7 @@ def test_lifted_as_it_computes(name: str, lift_text: Lift, cache: Path) -> None:
     x = SPECIAL if "data" not in name else PLAIN * 7
     arrays = {"x": x, "z": PLAIN, "y": np.zeros(n, np.float32)}
     sizes: dict[str, int | float] = {"n": n, "m": m}
-    program = compile_host(render_original(lifted.original), [lifted.original.entry], cache)
+    program = compile_host(render_original(lifted.original), [original_name(lifted.original)], cache)
     args = (
         BufferArg("x"),
         BufferArg("z"),
@@ -74,7 +74,7 @@ def test_lifted_as_it_computes(name: str, lift_text: Lift, cache: Path) -> None:
         ScalarArg("n", "i32", n),
         ScalarArg("m", "i32", m),
     )
-    launch = ConcreteLaunch("k", args, (1, 1, 1), (256, 1, 1))
+    launch = ConcreteLaunch(original_name(lifted.original), args, (1, 1, 1), (256, 1, 1))
     done = execute(program, [launch], dict(arrays), {"y"}, ExecOptions(inout=frozenset({"y"})))
     assert not done.findings, done.findings[0]
     needed = {b.name: arrays[b.name][: int(evaluate(b.extents[0], sizes))] for b in lifted.kernel.buffers}
