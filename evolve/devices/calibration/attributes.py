@@ -74,7 +74,8 @@ def read_attributes(ordinal: int) -> Attributes:
 
         _call(driver.cuInit(0))
         device = _call(driver.cuDeviceGet(ordinal))
-        name = _call(driver.cuDeviceGetName(128, device)).rstrip(b"\0").decode(errors="replace").strip()
+        # The binding gives the whole buffer; what follows the end of the text is not part of it.
+        name = _call(driver.cuDeviceGetName(128, device)).split(b"\0", 1)[0].decode(errors="replace").strip()
         memory = int(_call(driver.cuDeviceTotalMem(device)))
         version = int(_call(driver.cuDriverGetVersion()))
     except Exception as error:  # the binding's loader has exception classes of its own

@@ -136,7 +136,10 @@ class _Taker:
 
     def _loop(self, loop: Loop, tiles: int) -> Pair:
         pilot = self._clocks(loop, tiles, _PILOT)
-        clocks = max(1.0, float(np.median(pilot))) / _PILOT
+        clocks = float(np.median(pilot)) / _PILOT
+        # Four instructions of a warp leave an SM in a clock, not more; half of that for clocks that differ.
+        if clocks < BLOCK / 32 * loop.instructions / 4 / 2:
+            raise _FailedError(f"its loop cannot take {clocks:g} clocks")
         few = max(_PILOT, round(_LOOP_US * self.gpu.clock_mhz / clocks))
         many = MORE * few
         sequences = [(_loop_launch(loop, self.gpu, tiles, n),) for n in (few, many)]

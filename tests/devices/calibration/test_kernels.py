@@ -137,12 +137,12 @@ def test_a_chase_is_loads_from_what_the_load_before_gave(arch: str, kernel: str,
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_l1_keeps_what_a_chase_in_l1_reads_and_nothing_of_one_in_l2(arch: str) -> None:
-    """A load that is coherent in its SM may be served by L1, one that is coherent in the GPU may not."""
-    scopes = {
-        kernel: {i.modifiers[-1] for i in code(arch)[kernel].instructions if i.kind == "ldg_64"}
+    """A plain load may be served by L1, one that is coherent in the whole GPU may not."""
+    strong = {
+        kernel: {"STRONG" in i.modifiers for i in code(arch)[kernel].instructions if i.kind == "ldg_64"}
         for kernel in ("chase_l1", "chase_l2")
     }
-    assert scopes["chase_l1"] <= {"SM", "CTA"} and scopes["chase_l2"] == {"GPU"}
+    assert strong == {"chase_l1": {False}, "chase_l2": {True}}
 
 
 @pytest.mark.parametrize("arch", ARCHS)

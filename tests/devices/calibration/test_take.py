@@ -170,3 +170,18 @@ def test_before_8_0_there_is_no_matrix_benchmark() -> None:
     )
     samples = take(FakeWorker(gpu=turing), turing)
     assert "mma_f16" not in samples.pairs and not samples.faults
+
+
+def test_a_clock_that_did_not_run_is_no_reason_to_loop_for_ever() -> None:
+    worker = Watched(per_clock=PER_CLOCK | {"fma_f32": 1e9, "l2_read": -27.0})
+    samples = take(worker, H200)
+    assert set(samples.faults) == {"fma_f32", "l2_read"} and "clocks" in samples.faults["fma_f32"]
+    counts = [
+        a.value
+        for request in worker.requests
+        for sequence in (request.launches if isinstance(request, Measure) else (request.launches,))
+        for launch in sequence
+        for a in launch.args
+        if not isinstance(a, BufferArg) and a.name == "n"
+    ]
+    assert max(counts) < 1_000_000

@@ -45,7 +45,8 @@ __device__ __forceinline__ unsigned long long nanoseconds() {
         result[2] = (at - (unsigned long long)__cvta_generic_to_global(cells)) / 8;                   \
     }
 
-CHASE(chase_l1, asm volatile("ld.global.ca.u64 %0, [%0];" : "+l"(at)))
+// As any program loads; L1 keeps it. The other passes L1 by.
+CHASE(chase_l1, asm volatile("ld.global.u64 %0, [%0];" : "+l"(at)))
 CHASE(chase_l2, asm volatile("ld.global.cg.u64 %0, [%0];" : "+l"(at)))
 
 // The same in shared memory, where an address has 32 bits; the slots are below 4096.
