@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -79,7 +80,8 @@ def finish(folder: RunFolder, output: Output) -> int:
     document = as_document(view, folder.name, folder.blobs)
     if output.as_json:
         output.document(document)
-    output.text(final_table(document, folder.path))
+    rests = f"  what it rests on: evolve report {shlex.quote(folder.name)}"
+    output.text(f"{final_table(document, folder.path)}\n{rests}")
     if view.ended == "interrupted":
         note(f"interrupted; go on with: evolve resume {folder.name}")
         return INTERRUPTED

@@ -26,7 +26,7 @@ def command(
     from evolve.cli.inputs import compile_program, open_problem, problem_request
     from evolve.cli.output import Output
     from evolve.events.schema import as_json
-    from evolve.report.story import diagnostic_lines
+    from evolve.report.story import diagnostic_lines, figure_lines
 
     with Output(json) as output:
         problem = open_problem(problem_request(kernel, entry, workload, device, numerics, program))
@@ -57,13 +57,18 @@ def command(
         }
         if output.as_json:
             output.document(document)
-        lines = [f"{compiled.verdict}, {document['status']} {document['message']}".rstrip()]
+        status = str(document["status"]).replace("_", " ")
+        lines = [
+            f"{compiled.verdict}, {status}" + (f": {document['message']}" if document["message"] else "")
+        ]
         lines += [line for one in compiled.diagnostics for line in diagnostic_lines(one)]
         if score and score.time_us is not None:
             lines.append(
                 f"{score.time_us:.1f} us {_where(info.device)}, fitness {score.fitness:.3f} "
                 f"of the speed of light ({info.sol.time_us:.1f} us, {info.sol.bound})"
             )
+            shapes = as_json(info.workload.get("timed", []))
+            lines += figure_lines(document["gap"], document["detail"], info.device.timing, shapes)
         output.text("\n".join(lines))
         return 0 if score and score.status == "scored" else 1
 

@@ -47,7 +47,7 @@ def candidate_text(story: Mapping[str, Any]) -> str:
     if story.get("same_as") is not None:
         lines.append(f"the same program as candidate {story['same_as']}, which has the result")
     gap, detail = table(story.get("gap")), table(story.get("detail"))
-    said = [*_outcome(story, detail), *_figures(story, gap, detail)]
+    said = [*_outcome(story, detail), *figure_lines(gap, detail, story.get("timing"), story.get("timed"))]
     lines += ["", *said] if said else []
     if story.get("source"):
         lines += ["", story["source"].rstrip()]
@@ -72,19 +72,22 @@ def _outcome(story: Mapping[str, Any], detail: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _figures(story: Mapping[str, Any], gap: Mapping[str, Any], detail: Mapping[str, Any]) -> list[str]:
-    """Times, resources, where the time goes, what could be gained."""
+def figure_lines(
+    gap: Mapping[str, Any], detail: Mapping[str, Any], timing: str | None, timed: Any
+) -> list[str]:
+    """Times, resources, where the time goes, what could be gained. `timed`: the timed sizes."""
     lines: list[str] = []
-    timing = story.get("timing") or gap.get("timing") or "?"
     bound, by = number(gap.get("bound_s")), gap.get("bound_by")
     if bound is not None:
         near = "" if not isinstance(gap.get("limiter"), str) else f"; limited by {gap['limiter']}"
         lines.append(f"speed of light: {microseconds(bound * 1e6)}, bound by {by}{near}")
-    shapes = listed(story.get("timed"))
     sections = (
-        (f"times ({timing})", times(detail, shapes) if len(listed(detail.get("times_us"))) else ()),
+        (
+            f"times ({timing or '?'})",
+            times(detail, listed(timed)) if len(listed(detail.get("times_us"))) else (),
+        ),
         ("where the time goes (by the model)", division(detail)),
-        (f"what could be gained (of the {timing} time)", gains(gap)),
+        (f"what could be gained (of the {timing or '?'} time)", gains(gap)),
         ("what the model saw", facts(detail)),
         ("doubts", (str(x) for x in listed(gap.get("doubts")))),
     )

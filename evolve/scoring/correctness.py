@@ -160,13 +160,12 @@ class Correctness:
         plan: Sequence[tuple[Sizes, str]],
         wanted: tuple[int, ...],
     ) -> Failure | Checked:
-        ran: set[int] = set()
+        ran: set[int] = set()  # and stored something
         worst = 0.0
         for sizes, family in plan:
             variant, launches = concretise(rendered, sizes)
             if not launches:
                 continue  # an empty domain: nothing runs and nothing is written
-            ran.add(variant)
             where = at_sizes(sizes)
             try:
                 expected = self.references.expected(sizes, family)
@@ -181,6 +180,8 @@ class Correctness:
                 must = self._written(sizes, rendered, program, expected)
             except EvolveError as e:
                 return refused(e, where)
+            if any(w.any() for w in done.written.values()):
+                ran.add(variant)
             for name in self.task.outputs:
                 # Only of the original: of a variant `must` decides, and that is what the original writes.
                 if variant < 0 and misses(expected, name, done.written[name]):
@@ -200,7 +201,8 @@ class Correctness:
                     )
         missing_variants = [v for v in wanted if v not in ran]
         if missing_variants:
-            return not_judged("", f"no shape was found at which variant {missing_variants[0] + 1} runs")
+            who = f"variant {missing_variants[0] + 1}" if missing_variants[0] >= 0 else "the kernel"
+            return not_judged("", f"no sizes were found at which {who} runs and stores anything")
         shapes = {size_key(s): s for s, _ in plan}
         return Checked(len(plan), tuple(sorted(ran)), worst, tuple(shapes.values()))
 

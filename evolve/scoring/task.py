@@ -12,6 +12,7 @@ from evolve.ir.kernel import Module
 from evolve.ir.scope import conjuncts
 from evolve.sol.bound import Bound, bound
 from evolve.target.profile import Profile
+from evolve.workload.gates import gates, works
 from evolve.workload.model import Sizes, Workload
 from evolve.workload.shapes import check_shapes_for
 
@@ -30,11 +31,17 @@ class Task:
     _shapes: dict[Expr, tuple[Sizes, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     def shapes_for(self, guard: Expr) -> tuple[Sizes, ...]:
-        """Shapes to check a variant with this guard at, as `check_shapes_for` has them; remembered."""
+        """Shapes to check a variant with this guard at, as `check_shapes_for` has them; remembered.
+
+        They lie inside the conditions on sizes that the kernel makes itself, if the timed sizes do: elsewhere
+        it stores nothing, and there would be nothing to check.
+        """
         found = self._shapes.get(guard)
         if found is None:
             names = [s.name for s in self.source.kernel.scalars if s.is_size]
-            found = self._shapes[guard] = tuple(check_shapes_for(conjuncts((guard,)), self.workload, names))
+            gate = next((g for g in gates(self.source.kernel) if works((g,), self.workload.timed[0])), ())
+            found = tuple(check_shapes_for(conjuncts((guard, *gate)), self.workload, names))
+            self._shapes[guard] = found
         return found
 
     @property

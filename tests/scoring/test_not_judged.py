@@ -49,7 +49,7 @@ def test_no_shape(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     task, module = case
     done = EstimatedScorer(task).score(module)
     assert done.status == "quarantined", done.message
-    assert "no shape was found at which variant 1 runs" in done.message
+    assert "no sizes were found at which variant 1 runs" in done.message
 
 
 def test_trace_at_the_timed_size(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,3 +107,28 @@ def test_stack_and_time_are_the_hosts(
     done = Correctness(task, References(task)).check_original(rendered, program)
     assert isinstance(done, Failure) and done.status == "quarantined"
     assert said in done.message
+
+
+GATED = """__global__ void k(float *y, const float *x, int n, int m) { if (m != 1000) return;
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) { float s = 0.0f; for (int j = 0; j < m; j++) s += x[i * m + j]; y[i] = s; } }
+"""
+
+
+def test_sizes_at_which_nothing_is_stored_check_nothing() -> None:
+    workload = "[[timed]]\nn = 4096\nm = 1000\n[[check]]\nn = 5\nm = 999\n"
+    request = ProblemRequest(
+        "k.cu", GATED, workload_text=workload, workload_file="w.toml", device="sim:h200-sxm"
+    )
+    done = open_problem(request).baseline()
+    assert done.status == "quarantined"
+    assert "no sizes were found at which the kernel runs and stores anything" in done.message
+
+
+def test_a_variant_is_checked_where_the_kernel_stores() -> None:
+    problem = open_problem(ProblemRequest("k.cu", GATED, device="sim:h200-sxm"))
+    rendered = render(problem.compile(problem.parse("specialize(n % 64 == 0)\n")).payload)
+    plan = correctness.variant_plan(problem.task, rendered)
+    first = plan[0][0]
+    assert first["m"] == 1000 and first["n"] % 64 == 0
+    assert [f for s, f in plan if s == first] == list(problem.task.workload.families)
