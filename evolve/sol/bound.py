@@ -71,7 +71,10 @@ class Bound:
                 what = f": {size(self.bytes_read)} read, {size(self.bytes_written)} written"
             elif name in self.operations:
                 what = f": {self.operations[name]:.3g} lane instructions"
-            out.append(f"{microseconds(seconds):>8}  {unit(name)}{what}; rate {self.sources[name]}")
+            # Where and how it was measured is in `sources`.
+            source = self.sources[name].partition(": ")[2] or self.sources[name]
+            rate = "measured" if source.startswith("measured") else source
+            out.append(f"{microseconds(seconds):>8}  {unit(name)}{what}; rate {rate}")
         if self.l2_resident:
             out.append(f"all data fits L2: a warm run may take {microseconds(self.warm_time_s)}")
         if not self.exact:

@@ -175,7 +175,7 @@ def test_a_ceiling_that_nobody_measured_is_said() -> None:
 def test_a_bound_in_words_gives_each_level_with_its_source() -> None:
     lines = BOUND.lines()
     assert lines[0] == ("127 us attainable, bound by DRAM; no run below 98.7 us (data sheet, DRAM)")
-    assert lines[1].startswith("  127 us  DRAM: 268 MB read, 268 MB written; rate copies: measured (one H200")
+    assert lines[1].startswith("  127 us  DRAM: 268 MB read, 268 MB written; rate measured")
     assert [x[10:].split(":")[0].split(";")[0] for x in lines[1:]][1:3] == ["L2", "issue slots"]
 
 
