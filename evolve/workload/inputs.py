@@ -49,6 +49,8 @@ def values(array: ArraySpec, sizes: Sizes, family: str, seed: int) -> NDArray[An
     ramp         k / count for element k, the sign changing every 64 elements
     wide         normal times 2^e, e uniform in -10 .. 10
     alternating  +1, -1 with a small normal part: sums cancel
+    shifted      normal plus 1000: a small spread on a large mean
+    spikes       one in 64, at random, normal times 100, the others 0
     """
     shape = array.shape(sizes)
     dtype = numpy_dtype(array.dtype)
@@ -78,6 +80,11 @@ def _reals(rng: np.random.Generator, family: str, count: int, kind: Any) -> NDAr
         case "wide":
             exponents = rng.integers(-10, 11, size=count).astype(kind)
             return np.asarray(rng.standard_normal(count, dtype=kind) * np.exp2(exponents))
+        case "shifted":
+            return np.asarray(rng.standard_normal(count, dtype=kind) + kind(1000))
+        case "spikes":
+            heights = rng.standard_normal(count, dtype=kind) * kind(100)
+            return np.asarray(np.where(rng.random(count, dtype=kind) < kind(1 / 64), heights, kind(0)))
         case _:
             signs = np.where(np.arange(count) % 2 == 0, kind(1), kind(-1))
             return np.asarray(signs + rng.standard_normal(count, dtype=kind) * kind(2**-8))

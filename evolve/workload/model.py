@@ -17,7 +17,7 @@ Contract = Literal["exact", "reassociate", "fast", "mixed"]
 Sizes = Mapping[str, int | float]
 """Values of all scalar parameters, data scalars included."""
 
-FAMILIES = ("normal", "uniform", "ones", "ramp", "wide", "alternating")
+FAMILIES = ("normal", "uniform", "ones", "ramp", "wide", "alternating", "shifted", "spikes")
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,10 @@ def test_families_are_what_they_say() -> None:
     assert np.abs(values(spec, at, "uniform", 0)).max() <= 1
     assert np.abs(values(spec, at, "wide", 0)).max() > 100
     assert abs(float(values(spec, at, "alternating", 0).sum())) < 10
+    shifted = values(spec, at, "shifted", 0)
+    assert abs(float(shifted.mean()) - 1000) < 1 and 0.9 < float(shifted.std()) < 1.1
+    spikes = values(spec, at, "spikes", 0)
+    assert 30 < np.count_nonzero(spikes) < 100 and np.abs(spikes).max() > 100
     ramp = values(spec, at, "ramp", 0)
     assert ramp[10] > 0 > ramp[70]
 
