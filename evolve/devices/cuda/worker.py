@@ -41,7 +41,7 @@ from evolve.devices.cuda.timing import Measurement, Timer
 
 _BLOCKS_PER_SM = 16
 PINNED_BYTES = 8 << 30
-"""Of page-locked host memory in the life of a worker."""
+"""Of page-locked host memory at a time."""
 
 
 class Worker:
@@ -53,7 +53,7 @@ class Worker:
         self.device = device
         self.nvml = Nvml(str(device.pci_bus_id()))
         self.sets: dict[str, Resident] = {}
-        self.pinned_bytes = 0
+        self.pinned: dict[str, int] = {}
         self.expected: dict[str, dict[str, tuple[Array, Array]]] = {}
         get = self._attribute
         capability = device.compute_capability()
@@ -91,7 +91,8 @@ class Worker:
             case SetExpected():
                 self._drop(request.key)
                 self.expected[request.key] = {
-                    n: (self._pinned(low), self._pinned(high)) for n, (low, high) in request.bounds.items()
+                    n: (self._pin(request.key, low), self._pin(request.key, high))
+                    for n, (low, high) in request.bounds.items()
                 }
                 return Stored()
             case Drop():
@@ -133,6 +134,7 @@ class Worker:
 
     def _drop(self, key: str) -> None:
         self.expected.pop(key, None)
+        self.pinned.pop(key, None)
         old = self.sets.pop(key, None)
         if old is not None:
             old.free()
@@ -158,17 +160,17 @@ class Worker:
         compared = {n: self.gpu.compare(on.pointer(n), want[n]) for n in r.outputs if n in want}
         return Executed(outputs, left, compared, digests, changed, broken)
 
-    def _pinned(self, a: Any) -> Array:
+    def _pin(self, key: str, a: Any) -> Array:
         """A copy in page-locked memory, which goes to the device several times as fast; else as it is."""
         found = _array(a)
-        if found.nbytes > PINNED_BYTES - self.pinned_bytes:
+        if found.nbytes > PINNED_BYTES - sum(self.pinned.values()):
             return found
         try:
             copy: Array = self.cuda.pagelocked_empty(found.shape, found.dtype)
         except self.cuda.Error:
             return found
         copy[...] = found
-        self.pinned_bytes += found.nbytes
+        self.pinned[key] = self.pinned.get(key, 0) + found.nbytes
         return copy
 
 
