@@ -1,10 +1,11 @@
 """Rates that a program can reach on a GPU: measured where the profile has measurements.
 
-Where someone measured, it is the top of what was measured, since no honest kernel may beat a bound. Elsewhere
-it is a stated fraction of the data-sheet peak: for bounds the top, for estimates the middle of what public
-benchmarks reach on V100, A100, H100, L40 and RTX 3090. DRAM reads reach 87 to 98 %, write streams 97 to 99 %,
-copies and triads 86 to 95 %; FMA chains 96 % (one H200); L2 reads 60 % of what the SMs' ports take together
-(GH200: 9.7 to 10.2 of 16.7 TB/s); L1 and shared memory 126 of 128 bytes a clock (H100, A100, V100).
+Two readings of each. The usual rate is the middle of what was measured and serves estimates. The ceiling is
+the top of it and serves bounds, which no honest kernel may beat. Without a measurement, a stated fraction of
+the data-sheet peak is taken. The fractions are the middle and the top of what public benchmarks reach on
+V100, A100, H100, L40 and RTX 3090: DRAM reads 87 to 98 %, write streams 97 to 99 %, copies and triads 86 to
+95 %; FMA chains 96 % (one H200); L2 reads 60 % of what the SMs' ports take together (GH200: 9.7 to 10.2 of
+16.7 TB/s); L1 and shared memory 126 of 128 bytes a clock (H100, A100, V100).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Ceiling:
 
 
 def dram_ceiling(profile: Profile, read: float, written: float) -> float:
-    """DRAM bytes per second that good programs reach with this mix of bytes read and written."""
+    """DRAM bytes per second that programs usually reach with this mix of bytes read and written."""
     return _mixed(profile, read, written, best=False).rate
 
 
@@ -58,12 +59,12 @@ def _mixed(profile: Profile, read: float, written: float, *, best: bool) -> Ceil
     read_part, copy_part, write_part = (
         (BEST_READ, BEST_COPY, BEST_WRITE) if best else (READ_FRACTION, COPY_FRACTION, WRITE_FRACTION)
     )
-    points = [(0.0, _dram(profile, m.read_gbs, read_part, "reads"))]
+    points = [(0.0, _dram(profile, m.read_gbs, read_part, "reads", best))]
     if m.triad_gbs is not None:
-        points.append((1 / 3, _dram(profile, m.triad_gbs, copy_part, "two reads a write")))
+        points.append((1 / 3, _dram(profile, m.triad_gbs, copy_part, "two reads a write", best)))
     # A triad moves nearly the mix of a copy, so it tells more about one than a fraction of the peak.
-    points.append((0.5, _dram(profile, m.copy_16b_gbs or m.triad_gbs, copy_part, "copies")))
-    points.append((1.0, _dram(profile, m.write_gbs, write_part, "writes")))
+    points.append((0.5, _dram(profile, m.copy_16b_gbs or m.triad_gbs, copy_part, "copies", best)))
+    points.append((1.0, _dram(profile, m.write_gbs, write_part, "writes", best)))
     share = written / (read + written) if read + written > 0 else 0.0
     for (a, low), (b, high) in pairwise(points):
         if share <= b:
@@ -75,12 +76,12 @@ def _mixed(profile: Profile, read: float, written: float, *, best: bool) -> Ceil
     return points[-1][1]
 
 
-def _dram(profile: Profile, found: Measurement | None, fraction: float, what: str) -> Ceiling:
+def _dram(profile: Profile, found: Measurement | None, fraction: float, what: str, best: bool) -> Ceiling:
     if found is None:
         return Ceiling(
             fraction * profile.memory.dram_bytes_per_s, f"{what}: {fraction:.0%} of the data sheet (assumed)"
         )
-    return Ceiling(found.high * 1e9, f"{what}: measured ({found.source})")
+    return Ceiling((found.high if best else found.mid) * 1e9, f"{what}: measured ({found.source})")
 
 
 def _measured(
@@ -88,6 +89,16 @@ def _measured(
 ) -> Ceiling:
     found = pick(profile.measured) if profile.measured is not None else None
     return assumed if found is None else Ceiling(found.high * scale, f"measured ({found.source})")
+
+
+def _usual(
+    profile: Profile,
+    pick: Callable[[Measured], Measurement | None],
+    scale: float,
+    ceiling: Callable[[Profile], Ceiling],
+) -> float:
+    found = pick(profile.measured) if profile.measured is not None else None
+    return ceiling(profile).rate if found is None else found.mid * scale
 
 
 def _assumed(fraction: float, peak: float, of: str) -> Ceiling:
@@ -127,8 +138,8 @@ def fp32_ceiling(profile: Profile) -> Ceiling:
 
 
 def fp32_rate(profile: Profile) -> float:
-    """The rate of `fp32_ceiling`."""
-    return fp32_ceiling(profile).rate
+    """Fp32 instructions of one lane per second that programs usually reach."""
+    return _usual(profile, lambda m: m.fp32_tflops, 1e12 / 2, fp32_ceiling)
 
 
 def fp64_ceiling(profile: Profile) -> Ceiling:
@@ -146,8 +157,8 @@ def sfu_ceiling(profile: Profile) -> Ceiling:
 
 
 def sfu_rate(profile: Profile) -> float:
-    """The rate of `sfu_ceiling`."""
-    return sfu_ceiling(profile).rate
+    """Special-function results per second that programs usually reach."""
+    return _usual(profile, lambda m: m.ex2_gops, 1e9, sfu_ceiling)
 
 
 def int_ceiling(profile: Profile) -> Ceiling:
