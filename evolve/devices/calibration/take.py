@@ -44,6 +44,7 @@ _LOOP_US = 400.0
 _STREAM_BYTES = 2 << 30
 _STEP = 8192
 """Every stream's part is a multiple of so many elements: then grids cover it exactly."""
+_LEAST_SWEEP_BYTES = 64 << 20
 _SLOT_SEED = 20240607
 _LARGEST_RING = 4096
 
@@ -160,7 +161,7 @@ class _Taker:
 
     def chases(self, folder: Path) -> None:
         # Reading four times its size leaves nothing else in L2.
-        other = _zeros_file(folder / "other.npy", max(4 * self.gpu.l2_bytes, 64 << 20) // 4)
+        other = _zeros_file(folder / "other.npy", _sweep_bytes(self.gpu) // 4)
         for chase in CHASES:
             with self._blamed(chase.latency):
                 self.chased[chase.latency] = self._chase(chase, other)
@@ -267,11 +268,14 @@ def _chase_launches(chase: Chase, gpu: Attributes, warm: int, timed: int) -> tup
     blocks = -(-chase.cells // STREAM_BLOCK)
     launches = [ConcreteLaunch("link", (slots, cells, count), (blocks, 1, 1), (STREAM_BLOCK, 1, 1))]
     if not chase.warm:
-        elements = max(4 * gpu.l2_bytes, 64 << 20) // 16
-        args = (BufferArg("other"), result, ScalarArg("count", "i64", elements))
+        args = (BufferArg("other"), result, ScalarArg("count", "i64", _sweep_bytes(gpu) // 16))
         launches.append(ConcreteLaunch("sweep", args, (2 * gpu.sms, 1, 1), (BLOCK, 1, 1)))
     launches.append(ConcreteLaunch(chase.kernel, (slots, cells, result, *counts), one, one))
     return tuple(launches)
+
+
+def _sweep_bytes(gpu: Attributes) -> int:
+    return max(4 * gpu.l2_bytes, _LEAST_SWEEP_BYTES)
 
 
 def _zeros_file(path: Path, words: int) -> str:
