@@ -66,11 +66,12 @@ def test_a_listed_gpu_keeps_its_peaks_and_gets_measured_ceilings() -> None:
 
 def test_the_speed_of_light_uses_what_was_measured() -> None:
     got = known_gpu()
-    assert dram_ceiling(got, 1, 0) == pytest.approx(4310e9)
-    assert dram_ceiling(got, 0, 1) == pytest.approx(4620e9)
-    assert dram_ceiling(got, 1, 1) == pytest.approx(4150e9)
-    assert fp32_rate(got) == pytest.approx(64.5e12 / 2)
-    assert launch_floor(got) == pytest.approx(4.5e-6)
+    # Which part of a measured range a ceiling takes is its own matter.
+    assert 4300e9 <= dram_ceiling(got, 1, 0) <= 4320e9
+    assert 4600e9 <= dram_ceiling(got, 0, 1) <= 4640e9
+    assert 4100e9 <= dram_ceiling(got, 1, 1) <= 4200e9
+    assert 32e12 <= fp32_rate(got) <= 32.5e12
+    assert 4e-6 <= launch_floor(got) <= 5e-6
 
 
 @pytest.mark.parametrize("capability", [(9, 0), (12, 1)])
