@@ -134,6 +134,7 @@ def summary(measured: Measured, sequence: int = 0) -> dict[str, Any]:
             "kernel_us": median(batch.us) - median(batch.floor_us),
         },
         "checked_launches": measured.checked,
+        "same_bits": measured.varied == 0,
         "clocks": clocks,
         "clock_moved": clock_moved(measured),
         "persisting_reset": measured.persisting_reset,

@@ -231,6 +231,7 @@ class Measured:
     floor_us      an empty kernel timed like a sample
     batches       for each sequence its batch timing, None when it is long
     checked       launches whose outputs were checked; `mismatches` among them
+    varied        of those, launches that left other bits than the checked run, though right ones (atomics)
     changed, broken_guards   as in Executed, over all sets, at the end
     clocks        NVML before (warmed up) and after
     persisting_reset   whether persisting L2 lines were reset before every launch
@@ -242,6 +243,7 @@ class Measured:
     floor_us: float = 0.0
     batches: tuple[Batch | None, ...] = ()
     checked: int = 0
+    varied: int = 0
     mismatches: tuple[Mismatch, ...] = ()
     changed: tuple[str, ...] = ()
     broken_guards: tuple[str, ...] = ()

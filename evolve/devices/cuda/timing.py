@@ -168,6 +168,7 @@ class Measurement:
         self.nvml = nvml
         self.mismatches: list[Mismatch] = []
         self.checked = 0
+        self.varied = 0
         self.changed: dict[str, None] = {}
         self._holds = list(range(len(self.sets)))
         self.event_us: list[float] = []
@@ -203,6 +204,7 @@ class Measurement:
             floor_us=self.timer.floor(),
             batches=batches,
             checked=self.checked,
+            varied=self.varied,
             mismatches=tuple(self.mismatches),
             changed=tuple(self.changed),
             broken_guards=tuple(dict.fromkeys(n for _, broken in damage for n in broken)),
@@ -264,6 +266,7 @@ class Measurement:
             zip(names, self.gpu.digests((pointer(n), of.host[n].nbytes) for n in names), strict=True)
         )
         known, expected = self.known[k][content], self.expected[content]
+        varied = False
         for name, digest in found.items():
             if name not in self.r.outputs:
                 if digest != of.known[name]:
@@ -276,9 +279,11 @@ class Measurement:
                 if known is not None:
                     self._note(k, sample, content, name, None)
                 continue
+            varied = varied or known is not None
             compared = self.gpu.compare(pointer(name), expected[name])
             if compared.wrong:
                 self._note(k, sample, content, name, compared.wrong)
+        self.varied += varied
 
     def _note(self, k: int, sample: int, content: int, name: str, wrong: int | None) -> None:
         self.mismatches.append(Mismatch(k, sample, self.r.keys[content], name, wrong))

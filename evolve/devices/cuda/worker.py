@@ -17,6 +17,7 @@ import numpy as np
 from evolve.devices.cuda.faults import ArrayMemoryError, BadImageError, KernelTimeoutError, classify
 from evolve.devices.cuda.helpers import helper_image
 from evolve.devices.cuda.launching import Images, wait
+from evolve.devices.cuda.lock import exclusive
 from evolve.devices.cuda.memory import RESULTS, Gpu, Resident
 from evolve.devices.cuda.messages import (
     Answer,
@@ -102,9 +103,9 @@ class Worker:
             case Execute():
                 return self.execute(request)
             case Measure():
-                return Measurement(
-                    request, self.timer, self.images, self.sets, self.expected, self.nvml
-                ).run()
+                job = Measurement(request, self.timer, self.images, self.sets, self.expected, self.nvml)
+                with exclusive(str(self.device.pci_bus_id())):
+                    return job.run()
             case Refer():
                 return refer(request, self.gpu, self.images, self.sets[request.key])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from evolve.codegen.launch import BufferArg, ConcreteLaunch, ScalarArg
 from evolve.devices.compare import bounds
 from evolve.devices.cuda import timing
+from evolve.devices.cuda.lock import lock_file
 from evolve.devices.cuda.messages import (
     Ask,
     Execute,
@@ -287,7 +289,7 @@ def test_every_timed_launch_is_checked(worker: Worker) -> None:
     worker.cuda.costs_us["count"] = worker.cuda.costs_us["twice"] = 100.0
     digests = execute(worker, "twice").digests
     good = measure(worker, "twice", known=((digests,),), expected=("want",))
-    assert good.checked >= 14 and good.mismatches == ()
+    assert good.checked >= 14 and good.mismatches == () and good.varied == 0
     bad = measure(worker, "count", known=((digests,),), expected=("want",))
     assert bad.mismatches and {m.wrong for m in bad.mismatches} == {N}
 
@@ -303,9 +305,29 @@ def test_other_digests_are_right_when_the_bounds_hold(worker: Worker) -> None:
     """Sums in another order every time: not the same bits, but within tolerance."""
     worker.cuda.costs_us["twice"] = 100.0
     done = measure(worker, "twice", known=(({"y": 1},),), expected=("want",))
-    assert done.mismatches == ()
+    assert done.mismatches == () and done.varied == done.checked > 0
     alone = measure(worker, "twice", known=(({"y": 1},),))
     assert alone.mismatches and alone.mismatches[0].wrong is None
+
+
+def test_nobody_else_measures_meanwhile(
+    worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    found: set[bool] = set()
+
+    def free() -> bool:
+        with open(lock_file(worker.device.pci_bus_id()), "w") as f:
+            try:
+                fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            return True
+
+    worker.cuda.kernels["twice"] = lambda x: (found.add(free()), twice(x))[1]
+    worker.cuda.costs_us["twice"] = 100.0
+    assert measure(worker, "twice").error is None
+    assert found == {False} and free()
 
 
 def test_inputs_rotate(worker: Worker) -> None:
