@@ -7,6 +7,7 @@ where none will do. Only preconditions are looked at; the rest is for the prover
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -94,6 +95,8 @@ class Bench:
             bare_after = None if anew is None else self._after(bare, anew)
             if after is None or anew is None or bare_after is None:
                 return told + given[at:]
+            if len(_named(after.kernel)) != len(_named(bare_after.kernel)):
+                return told + given[at:]
             state, bare, told = after, bare_after, (*told, anew)
         return told
 
@@ -118,6 +121,11 @@ class Bench:
             try:
                 state.then[s] = _State(*apply(state.kernel, filled(s), state.names))
             except RefusedError:
+                state.then[s] = None
+            except Exception:
+                # A bug of ours costs a child, not the run, as in `workers.compile_text`.
+                if os.environ.get("EVOLVE_DEBUG"):
+                    raise
                 state.then[s] = None
             self._held += 1
         return state.then[s]

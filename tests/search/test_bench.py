@@ -97,6 +97,20 @@ def test_what_is_remembered_is_bounded_and_changes_nothing(monkeypatch: pytest.M
     assert bench._held <= 2 * len(program)
 
 
+def test_a_bug_in_a_transform_refuses_the_statement(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(kernel: object, statement: object, names: object) -> None:
+        raise KeyError("a bug")
+
+    monkeypatch.setattr(bench_module, "apply", broken)
+    monkeypatch.delenv("EVOLVE_DEBUG", raising=False)
+    program = parse("split(i, 4)").statements
+    assert Bench(KERNELS["vecadd"]()).fit(program) is None
+    assert Bench(KERNELS["vecadd"]()).plain(program) == program
+    monkeypatch.setenv("EVOLVE_DEBUG", "1")
+    with pytest.raises(KeyError):
+        Bench(KERNELS["vecadd"]()).fit(program)
+
+
 def test_without_a_kernel_everything_is_taken() -> None:
     program = parse("split(q, 4)\nbind(z, grid.x)").statements
     assert Bench(None).fit(program) == Fitted(program, None, 0)
