@@ -102,7 +102,8 @@ def bound_of(features: Features, profile: Profile, contract: Contract = "reassoc
     need["fp32"] -= on_tensor
     levels = least_traffic(features, profile)
     # Every lane instruction takes an issue slot, and so does every 16 bytes of a lane's loads and stores.
-    slots = sum(need.values()) + (read + written) / _VECTOR_BYTES
+    others = sum(n for name, n in need.items() if name != "fp32")
+    slots = need["fp32"] / _packed(profile) + others + (read + written) / _VECTOR_BYTES
     amounts: dict[str, tuple[float, Ceiling | None]] = {
         "dram": (read + written, ceilings.best_dram(profile, read, written)),
         "l2": (levels.l2, ceilings.l2_ceiling(profile)),
@@ -166,21 +167,24 @@ def _hard(
         fp64_peak = max(fp64_peak, profile.peaks.tensor.get("fp64", 0.0) * 1e12 / 2)
     comparisons = sum(n for name, n in features.operations.items() if name == "f32.minmax")
     plain = floor["fp32"] - on_tensor
-    # From compute capability 10.0 on, one instruction may do two fp32 results.
-    packed = 2.0 if (profile.compute_capability or (0, 0)) >= (10, 0) else 1.0
     hard = {
         "dram": (sure_read + sure_written - kept) / profile.memory.dram_bytes_per_s,
         # Minima and maxima have a pipe of their own; only an issue slot is sure to go to them.
         "fp32": (plain - comparisons) / fp32_peak,
         "fp64": floor["fp64"] / fp64_peak,
         "sfu": floor["sfu"] / (profile.per_second(profile.rates.mufu) + fp32_peak / SOFTWARE_EXP),
-        "issue": (plain + floor["sfu"]) / (packed * max(fp32_peak, ceilings.issue_peak(profile))),
+        "issue": (plain / _packed(profile) + floor["sfu"]) / max(fp32_peak, ceilings.issue_peak(profile)),
         "tensor": 0.0,
     }
     peak = ceilings.tensor_ceiling(profile, attainable=False)
     if on_tensor and peak is not None:
         hard["tensor"] = on_tensor / peak.rate
     return hard, plain
+
+
+def _packed(profile: Profile) -> float:
+    """Fp32 results of one lane's instruction at most: two from compute capability 10.0 on (FFMA2)."""
+    return 2.0 if (profile.compute_capability or (0, 0)) >= (10, 0) else 1.0
 
 
 def _sum(features: Features, cost_of: Callable[[str], Cost]) -> dict[str, float]:

@@ -92,6 +92,14 @@ def test_minima_and_maxima_have_a_pipe_of_their_own() -> None:
     assert b.hard_time_s == pytest.approx(side_by_side, rel=0.01)
 
 
+def test_two_results_an_instruction_leave_issue_slots_free() -> None:
+    """From compute capability 10.0 on: what is issued beside FMAs costs them nothing."""
+    features = replace(extract(lifted.vecadd(), {"n": 1000}), operations={"f32.fma": 1e12, "i32.int": 2e11})
+    hopper, blackwell = (bound_of(features, load_profile(n)) for n in ("h200-sxm", "b200-sxm"))
+    assert hopper.time_s == hopper.terms["issue"] > 1.15 * hopper.terms["fp32"]
+    assert blackwell.time_s == blackwell.terms["fp32"] > blackwell.terms["issue"]
+
+
 def test_double_precision_may_use_the_matrix_units_in_a_contraction() -> None:
     features = replace(extract(lifted.matmul(), {"M": 512, "N": 512, "K": 512}), operations={"f64.fma": 1e12})
     plain, exact = (bound_of(features, H200, c) for c in ("reassociate", "exact"))

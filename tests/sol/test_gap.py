@@ -1,4 +1,5 @@
 import json
+import random
 
 import pytest
 
@@ -122,6 +123,35 @@ def test_a_time_alone_is_unexplained() -> None:
 def test_at_the_bound_nothing_is_lost() -> None:
     report = gap(BOUND, slow(dram=1.0))
     assert report.causes == () and report.binding is None and report.fraction == pytest.approx(1)
+
+
+def test_whatever_is_known_the_causes_add_up_to_the_loss() -> None:
+    rng = random.Random(5)
+    units = ("dram", "l2", "l1", "shared", "issue", "fp32", "alu", "sfu", "fp64", "latency", "dispatch")
+    fractions = (
+        *("coalescing", "conflict_free", "occupancy", "busy_sms", "spill_share", "spill_l1", "spill_wait"),
+        *(
+            "barrier_wait",
+            "barrier_share",
+            "integer_share",
+            "special_share",
+            "conversion_share",
+            "fp32_share",
+        ),
+        *("double_share", "shuffle_share", "shuffle_shared", "atomic_l2", "load_coalescing"),
+    )
+    for _ in range(300):
+        shares = {u: rng.random() * T for u in rng.sample((*units, "idle", "tail", "launch"), 6)}
+        time = sum(shares.values()) * rng.choice((1.0, 1.3))
+        terms = {u: shares.get(u, 0.0) * rng.uniform(1.0, 3.0) for u in units}
+        facts = {f: rng.choice((0.0, rng.random(), 1.0)) for f in rng.sample(fractions, 8)}
+        facts |= {f: rng.random() * 10 ** rng.randrange(0, 10) for f in ("dram_read", "l2_bytes", "waves")}
+        facts |= {"store_coalescing": 1.0, "access_bytes": rng.choice((0.0, 1.0, 4.0, 16.0, 32.0))}
+        report = gap(BOUND, Breakdown(time, "estimated", terms, shares, facts))
+        lost = max(0.0, time - BOUND.time_s)
+        assert sum(c.seconds for c in report.causes) == pytest.approx(lost)
+        assert all(c.seconds > 0 for c in report.causes)
+        assert report.lines() and json.dumps(report.to_json())
 
 
 def test_primitives_exist_in_the_language() -> None:
