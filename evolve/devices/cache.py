@@ -16,9 +16,12 @@ from evolve.toolchain.sass import Sass
 # L1 of a GPU whose profile does not say: the smallest of the supported generations.
 _L1_BYTES = 96 * 1024
 
-PARTIAL_WRITE = 4.0
-"""What L2 spends on a sector that a request writes only in part, in full sectors (a naive transpose on one
-H200: 33.5 million such sectors in 0.5 ms)."""
+PORT_BYTES = 64.0
+"""Bytes an SM exchanges with L2 per clock."""
+READ_PACKET, PARTIAL_PACKET = 1.8, 3.9
+"""Clocks that an SM's port to L2 spends at least on a request for sectors of one line, and on one that
+writes sectors in part (one H200: columns read one element a line, 67 million lines in 0.46 ms; a naive
+transpose by 16 x 16 threads, 33.5 million lines written two elements each in 0.5 ms)."""
 
 
 @dataclass(frozen=True)
@@ -26,14 +29,14 @@ class Levels:
     """Volumes of a launch.
 
     l1_miss       share of global load sectors that L1 does not have
-    port_bytes    loads and stores between the SMs and L2, whole launch
-    l2_bytes      the same as L2 feels it: partial sectors at their price
+    port_clocks   that the SMs' ports to L2 are busy, whole launch, summed over SMs
+    l2_bytes      loads and stores between the SMs and L2, whole launch
     dram_read, dram_written   bytes, whole launch
     dram_miss     share of L1's load misses that L2 does not have either
     """
 
     l1_miss: float
-    port_bytes: float
+    port_clocks: float
     l2_bytes: float
     dram_read: float
     dram_written: float
@@ -60,7 +63,10 @@ def levels(
     missed = _l1_misses(profile, traffic, passes, unique, resident, shared_bytes)
     stores = [s for s in traffic.sites if s.space == "global" and s.write]
     stored = sum(s.sectors for s in stores)
-    surcharge = (PARTIAL_WRITE - 1.0) * sum(s.partial_sectors for s in stores)
+    miss = missed / requested if requested else 0.0
+    fetching = sum(max(s.sectors * SECTOR / PORT_BYTES, READ_PACKET * s.lines) for s in loads) * miss
+    storing = sum(max(s.sectors * SECTOR / PORT_BYTES, PARTIAL_PACKET * s.partial_lines) for s in stores)
+    atomic = traffic.atomics * SECTOR / PORT_BYTES
 
     flying = min(blocks, profile.sms * resident)
     read = _dram_reads(profile, traffic, len(passes), unique, blocks, flying, footprint)
@@ -75,9 +81,9 @@ def levels(
         # Sampled blocks may be smaller than the others; what must move does move.
         read, written = max(read, footprint[0]), max(written, footprint[1])
     return Levels(
-        l1_miss=missed / requested if requested else 0.0,
-        port_bytes=(missed + stored + traffic.atomics) * blocks * SECTOR,
-        l2_bytes=(missed + stored + surcharge + traffic.atomics) * blocks * SECTOR,
+        l1_miss=miss,
+        port_clocks=(fetching + storing + atomic) * blocks,
+        l2_bytes=(missed + stored + traffic.atomics) * blocks * SECTOR,
         dram_read=read,
         dram_written=written,
         dram_miss=min(1.0, read / fetched) if fetched else 0.0,

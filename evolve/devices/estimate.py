@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field
 from math import ceil
 from typing import Any
 
-from evolve.devices.cache import Levels, levels
+from evolve.devices.cache import PORT_BYTES, Levels, levels
 from evolve.devices.chain import SHARED_CLOCKS, Access, AccessModel, chain
 from evolve.devices.compiled import as_compiled
 from evolve.devices.traffic import SiteTraffic, Traffic
@@ -39,8 +39,6 @@ Dim3 = tuple[int, int, int]
 
 L1_CLOCKS, L2_CLOCKS, DRAM_NS = 33.0, 260.0, 450.0
 """Where a profile does not say."""
-L2_PORT_BYTES = 64.0
-"""Bytes an SM exchanges with L2 per clock."""
 L2_SHARE = 0.6
 """L2's bandwidth as a share of what all ports together could take (GH200: 9.7 to 10.2 of 16.7 TB/s)."""
 BLOCK_CLOCKS = 200.0
@@ -129,8 +127,8 @@ def estimate(
     alone = chain(sass, counts.loops, _access_model(profile, code, volumes), counts.blocks)
     life = (alone.clocks + BLOCK_CLOCKS) / clock
     waves = blocks / (profile.sms * held.blocks_per_sm)
-    slices = volumes.l2_bytes / (L2_SHARE * L2_PORT_BYTES * profile.sms * clock)
-    port = volumes.port_bytes / blocks / (L2_PORT_BYTES * clock)
+    slices = volumes.l2_bytes / (L2_SHARE * PORT_BYTES * profile.sms * clock)
+    port = volumes.port_clocks / blocks / clock
     terms = {
         "dram": _dram_s(profile, volumes),
         "l2": max(slices, port * busiest),

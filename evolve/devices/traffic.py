@@ -26,7 +26,8 @@ class SiteTraffic:
     sectors     32-byte sectors, summed over requests (global)
     wavefronts  passes through the 32 banks, summed over requests (shared)
     conflict_free   the passes that the same requests need at least
-    lines_seen  128-byte lines, summed over requests, when the trace counted them
+    lines_seen  128-byte lines, summed over requests, when the trace counted them; `partial_seen` those of
+                them in which a store fills some sector only in part
     """
 
     space: Literal["global", "shared"]
@@ -39,6 +40,7 @@ class SiteTraffic:
     wavefronts: float = 0.0
     conflict_free: float = 0.0
     lines_seen: float | None = None
+    partial_seen: float | None = None
 
     @property
     def bytes(self) -> float:
@@ -67,7 +69,21 @@ class SiteTraffic:
             wavefronts=max(self.wavefronts * by, passes),
             conflict_free=max(self.conflict_free * by, passes),
             lines_seen=None if self.space == "shared" else self.lines * by,
+            # The parts of a split store leave gaps, which the next part fills.
+            partial_seen=None if self.space == "shared" else by * self._partial(split=width < self.width),
         )
+
+    @property
+    def partial_lines(self) -> float:
+        """Lines in which a store fills some sector only in part; guessed where the trace did not count."""
+        return self._partial(split=False)
+
+    def _partial(self, *, split: bool) -> float:
+        if not self.write:
+            return 0.0
+        if split:
+            return self.lines
+        return min(self.lines, self.partial_sectors) if self.partial_seen is None else self.partial_seen
 
     @property
     def ideal_sectors(self) -> float:
@@ -125,16 +141,12 @@ class Traffic:
             wavefronts=sum(s.wavefronts for s in found),
             conflict_free=sum(s.conflict_free for s in found),
             lines_seen=sum(s.lines for s in found) if space == "global" else None,
+            partial_seen=sum(s.partial_lines for s in found) if space == "global" else None,
         )
 
     def lines(self, *, write: bool | None = None) -> float:
         """L1 tag look-ups of global accesses."""
         return sum(s.lines for s in self.sites if s.space == "global" and write in (None, s.write))
-
-
-def _lines(site: object, blocks: int) -> float | None:
-    counted: float | None = getattr(site, "lines", None)
-    return None if counted is None else counted / blocks
 
 
 def traffic_of(stats: TraceStats, warp: int = 32) -> Traffic:
@@ -151,7 +163,8 @@ def traffic_of(stats: TraceStats, warp: int = 32) -> Traffic:
             sectors=s.sectors / n,
             wavefronts=s.wavefronts / n,
             conflict_free=s.ideal_wavefronts / n,
-            lines_seen=_lines(s, n),
+            lines_seen=s.lines / n if s.space == "global" else None,
+            partial_seen=s.partial_lines / n if s.space == "global" else None,
         )
         for s in stats.sites
     )

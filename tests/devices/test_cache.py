@@ -2,7 +2,7 @@
 
 import pytest
 
-from evolve.devices.cache import PARTIAL_WRITE, levels
+from evolve.devices.cache import PARTIAL_PACKET, PORT_BYTES, READ_PACKET, levels
 from evolve.devices.traffic import SECTOR, SiteTraffic, Traffic
 from evolve.target.profile import load_profile
 
@@ -26,13 +26,14 @@ def test_streams_come_from_dram_once() -> None:
     v = levels(H200, t, None, BLOCKS, 8, 0, None)
     assert v.l1_miss == 1 and v.dram_miss == 1
     assert v.dram_read == v.dram_written == 32 * SECTOR * BLOCKS
-    assert v.port_bytes == v.l2_bytes == 64 * SECTOR * BLOCKS
+    assert v.l2_bytes == 64 * SECTOR * BLOCKS
+    assert v.port_clocks == pytest.approx(v.l2_bytes / PORT_BYTES)
 
 
 def test_what_l1_holds_is_fetched_once() -> None:
     v = levels(H200, traffic(site(320, requests=80), read=32), None, BLOCKS, 8, 0, None)
     assert v.l1_miss == pytest.approx(0.1)
-    assert v.port_bytes == pytest.approx(32 * SECTOR * BLOCKS)
+    assert v.l2_bytes == pytest.approx(32 * SECTOR * BLOCKS)
 
 
 def test_shared_memory_takes_room_from_l1() -> None:
@@ -46,7 +47,7 @@ def test_neighbours_share_through_l2() -> None:
     alone = levels(H200, traffic(site(32), read=32, sampled=4), None, BLOCKS, 8, 0, None)
     shared = levels(H200, traffic(site(32), read=32, together=56, sampled=4), None, BLOCKS, 8, 0, None)
     assert shared.dram_read == pytest.approx(alone.dram_read / 4, rel=0.01)
-    assert shared.port_bytes == alone.port_bytes and shared.dram_miss < 0.3
+    assert shared.l2_bytes == alone.l2_bytes and shared.dram_miss < 0.3
 
 
 def test_a_small_footprint_is_read_once() -> None:
@@ -59,11 +60,13 @@ def test_the_footprint_moves_at_least() -> None:
     assert (v.dram_read, v.dram_written) == (1e9, 2e9)
 
 
-def test_partial_sectors_have_their_price() -> None:
+def test_lines_have_their_price() -> None:
     whole = levels(H200, traffic(site(32, write=True), read=0, written=32), None, BLOCKS, 8, 0, None)
     parts = levels(H200, traffic(site(256, write=True), read=0, written=256), None, BLOCKS, 8, 0, None)
-    assert whole.l2_bytes == whole.port_bytes
-    assert parts.l2_bytes == PARTIAL_WRITE * parts.port_bytes
+    column = levels(H200, traffic(site(256), read=256), None, BLOCKS, 8, 0, None)
+    assert whole.port_clocks == pytest.approx(32 * SECTOR / PORT_BYTES * BLOCKS)
+    assert parts.port_clocks == pytest.approx(256 * PARTIAL_PACKET * BLOCKS)
+    assert column.port_clocks == pytest.approx(256 * READ_PACKET * BLOCKS)
 
 
 def test_a_shifted_row_has_two_partial_sectors() -> None:

@@ -107,7 +107,8 @@ def test_shares_add_up_to_the_time(name: str) -> None:
 def test_what_binds_is_what_is_known_to_bind() -> None:
     assert estimated("copy16").binding == "dram"
     assert estimated("copy4").binding in ("latency", "dispatch")  # a million blocks of one load a thread
-    assert estimated("sgemm").binding in ("issue", "fp32")
+    # Eight by eight products of sixteen loads: issue slots and shared memory are within a tenth.
+    assert estimated("sgemm").binding in ("issue", "fp32", "shared")
     naive = estimated("naive_softmax")
     assert naive.binding in ("idle", "l1")  # 32 blocks for 132 SMs, each access 32 lines
     assert naive.shares["idle"] > 0.3 * naive.time_s

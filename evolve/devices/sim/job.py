@@ -40,7 +40,9 @@ _FINDING: Final = _fields(
     "kind launch order pc other_pc offset size write block_a thread_a block_b thread_b line other_line extra "
     "n_hints"
 )
-_SITE: Final = _fields("pc launch space write size requests lanes sectors wavefronts ideal bytes")
+_SITE: Final = _fields(
+    "pc launch space write size requests lanes sectors wavefronts ideal bytes lines partial_lines"
+)
 _STATS: Final = _fields(
     "blocks warps barriers shuffles syncwarps atomics requests_load requests_store block_sectors_read "
     "block_sectors_written block_bytes_read block_bytes_written set_sectors_read set_sectors_written "

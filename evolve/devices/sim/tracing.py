@@ -38,7 +38,9 @@ class SiteTraffic:
 
     `requests` are warp-level instructions, `lanes` their active threads, `bytes` what the lanes asked for,
     `sectors` distinct 32-byte sectors request by request (global), `wavefronts` passes over the 32 banks
-    (shared), `ideal_wavefronts` the passes that the same requests need without bank conflicts.
+    (shared), `ideal_wavefronts` the passes that the same requests need without bank conflicts. `lines` are
+    distinct 128-byte lines request by request (global), `partial_lines` those in which a store fills some
+    sector only in part.
     """
 
     line: int | None
@@ -51,6 +53,8 @@ class SiteTraffic:
     sectors: int
     wavefronts: int
     ideal_wavefronts: int
+    lines: int = 0
+    partial_lines: int = 0
 
 
 @dataclass(frozen=True)
@@ -194,7 +198,7 @@ def _stats(
                 found[1] if found else None, "shared" if x["space"] else "global", bool(x["write"]),
                 x["size"],
                 x["requests"], x["lanes"], x["bytes"], x["sectors"], x["wavefronts"],
-                x["ideal"],
+                x["ideal"], x["lines"], x["partial_lines"],
             )
         )  # fmt: skip
     return TraceStats(

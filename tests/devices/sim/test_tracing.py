@@ -55,6 +55,25 @@ def test_naive_transpose_strays(cache: Path, compiler: HostCompiler) -> None:
     assert (s.store_sectors, s.unique_sectors_written, s.unique_bytes_written) == (256, 32, 1024)
 
 
+@pytest.mark.parametrize(
+    ("store", "lines", "partial"),
+    [
+        ("t", 1, 0),  # a whole line
+        ("t + 1", 2, 2),  # shifted by a float: both ends in part
+        ("t + 8", 2, 0),  # by a whole sector
+        ("2 * t", 2, 2),  # every second float
+        ("8 * t", 8, 8),  # a float in each sector, four sectors a line
+        ("t * n", 32, 32),
+    ],
+)
+def test_lines_of_a_store(cache: Path, compiler: HostCompiler, store: str, lines: int, partial: int) -> None:
+    s = go(cache, compiler, f"int t = threadIdx.x;\ny[(size_t){store}] = x[t];", (1, 1, 1), (32, 1, 1))
+    (written,) = [x for x in s.sites if x.write]
+    (read,) = [x for x in s.sites if not x.write]
+    assert (written.lines, written.partial_lines) == (lines, partial)
+    assert (read.lines, read.partial_lines) == (1, 0)
+
+
 def test_one_row_per_thread(cache: Path, compiler: HostCompiler) -> None:
     body = (
         "size_t r = blockIdx.x * 64 + threadIdx.x;\n"

@@ -41,6 +41,7 @@ struct SharedArray { u64 id, bytes, offset; };
 // Per launch and access site, summed over the sampled blocks (trace mode).
 struct SiteStats {
     u64 pc, launch, space, write, size, requests, lanes, sectors, wavefronts, ideal, bytes;
+    u64 lines, partial_lines;
 };
 // Per launch (trace mode), summed over the sampled blocks unless it says otherwise.
 struct LaunchStats {

@@ -116,17 +116,21 @@ static void trace_access(u64 a, u64 size, bool write, u64 pc) {
 }
 
 // Distinct 32-byte sectors of one request, and the block's footprint. Requests at k differ by lane.
-static u32 count_sectors(Request* r, u32 size, bool write, LaunchStats* ls) {
-    u64 seen[64];
-    u32 n = 0;
+// Adds the request's 128-byte lines and, of a store, those with a sector that it fills only in part.
+static u32 count_sectors(Request* r, u32 size, bool write, SiteStats* st, LaunchStats* ls) {
+    u64 seen[32], line[32];
+    u32 filled[32], n = 0, lines = 0;
     for (u32 l = 0; l < 32; l++) {
         if (!((r->mask >> l) & 1)) continue;
         u64 a = r->address[l], sector = (a - ARENA) >> 5;
+        u32 bytes = (size >= 32 ? 0xffffffffu : ((1u << size) - 1)) << (a & 31);
         u32 i = n;
         while (i > 0 && seen[i - 1] != sector) i--;
-        if (i == 0) seen[n++] = sector;
+        if (i == 0) {
+            seen[n] = sector;
+            filled[n++] = bytes;
+        } else filled[i - 1] |= bytes;
         Sector* s = &sectors[sector];
-        u32 bytes = (size >= 32 ? 0xffffffffu : ((1u << size) - 1)) << (a & 31);
         if (write) {
             if (s->write_stamp != sector_stamp) {
                 s->write_stamp = sector_stamp;
@@ -149,6 +153,19 @@ static u32 count_sectors(Request* r, u32 size, bool write, LaunchStats* ls) {
             s->read_bytes |= bytes;
         }
     }
+    bool partial[32];
+    for (u32 i = 0; i < n; i++) {
+        u32 j = lines;
+        while (j > 0 && line[j - 1] != seen[i] >> 2) j--;
+        if (j == 0) {
+            line[lines] = seen[i] >> 2;
+            partial[lines++] = false;
+            j = lines;
+        }
+        if (filled[i] != 0xffffffffu) partial[j - 1] = true;
+    }
+    st->lines += lines;
+    if (write) for (u32 j = 0; j < lines; j++) st->partial_lines += partial[j];
     return n;
 }
 
@@ -190,7 +207,7 @@ static void flush_warp() {
             st->lanes += lanes;
             st->bytes += (u64)lanes * s->size;
             if (st->space) st->wavefronts += count_wavefronts(r, s->size, &st->ideal);
-            else st->sectors += count_sectors(r, s->size, st->write, ls);
+            else st->sectors += count_sectors(r, s->size, st->write, st, ls);
         }
         if (!st->space) (st->write ? ls->requests_store : ls->requests_load) += s->n;
         s->n = 0;
