@@ -12,7 +12,7 @@ from evolve.codegen.names import Names, identifiers
 from evolve.codegen.original import launcher_name
 from evolve.codegen.rendered import Param, Rendered, RenderedLaunch, RenderedVariant
 from evolve.ir.affine import Ranges
-from evolve.ir.expr import Expr, Load, index
+from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Load, index
 from evolve.ir.printer import print_expr
 from evolve.ir.scope import conjuncts
 from evolve.ir.visit import variables
@@ -94,12 +94,22 @@ def _declaration(p: Param, name: str) -> str:
     return f"{'const ' if p.is_const else ''}{p.dtype.c_name}* {name}"
 
 
-def _text(e: Expr, wide: dict[str, str], outer: int) -> str:
+def _text(e: Expr, wide: dict[str, str], outer: int, *, launch: bool = False) -> str:
     def load(x: Load) -> str:
         return print_expr(x)
 
     known = Ranges(dict.fromkeys(variables(e), (1, None)), {})
-    return ExprText(lambda n: wide[n], load, known).text(e, outer)
+    kind = _LaunchText if launch else ExprText
+    return kind(lambda n: wide[n], load, known).text(e, outer)
+
+
+class _LaunchText(ExprText):
+    """Of grids and blocks, where C may round a negative quotient up: neither is above 0, and nothing runs."""
+
+    def _floor(self, e: Binary) -> tuple[int, str]:
+        if e.op is BinaryOp.FLOORDIV and isinstance(e.rhs, Const) and e.rhs.value > 0:
+            return MULTIPLIED - 1, f"{self.text(e.lhs, MULTIPLIED - 1)} / {self.text(e.rhs, MULTIPLIED)}"
+        return super()._floor(e)
 
 
 def _launch(x: RenderedLaunch, own: dict[str, str], wide: dict[str, str], stream: str, pad: str) -> list[str]:
@@ -108,7 +118,7 @@ def _launch(x: RenderedLaunch, own: dict[str, str], wide: dict[str, str], stream
         kept = list(three)
         while len(kept) > 1 and kept[-1] == index(1):
             kept.pop()
-        dims.append([_text(e, wide, 8) for e in kept])
+        dims.append([_text(e, wide, 8, launch=True) for e in kept])
     grid, block = (f"dim3({', '.join(f'(unsigned int)({t})' for t in d)})" for d in dims)
     arguments = ", ".join(own[p.name] for p in x.params)
     some = " && ".join(f"{t} > 0" for t in dims[0] if not t.isdigit())

@@ -124,3 +124,16 @@ def test_fingerprints_ignore_comments_and_nothing_else() -> None:
     assert render(module_of(scheduled_ir.vecadd(128))).fingerprint != a.fingerprint
     assert render(module_of(scheduled_ir.vecadd(multiple_of_4=False))).fingerprint != a.fingerprint
     assert replace(a, variants=()).fingerprint != a.fingerprint
+
+
+def test_a_grid_over_a_difference_of_sizes() -> None:
+    text = """__global__ void k(float *y, const float *x, int n, int m) {
+      int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n - m) y[i] = x[i + m]; }"""
+    lifted = lift("k.cu", None, text)
+    done = compile_program(Source(lifted.kernel, lifted.original, lifted.no_wrap), parse(""), Limits())
+    assert done.module is not None
+    rendered = render(done.module)
+    launcher = render_launcher(rendered, rendered.original.params)
+    # Rounded towards zero, a negative quotient is at most 0 like the one rounded down, and launches nothing.
+    grid = "(n_ - m_ + 255) / 256"
+    assert f"if ({grid} > 0) k<<<dim3((unsigned int)({grid}))" in launcher.replace("k_original", "k")
