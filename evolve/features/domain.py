@@ -14,6 +14,8 @@ from evolve.ir.types import DType
 from evolve.ir.visit import Site, loads, substitute
 from evolve.workload.model import Sizes
 
+_MOST_PARTS = 16
+
 
 @dataclass(frozen=True)
 class Domain:
@@ -50,16 +52,18 @@ def domain_of(site: Site, scalars: Sizes) -> Domain:
     branches = iter(site.in_else)
     for step in site.path:
         if isinstance(step, For):
-            extent = linear(at_sizes(step.extent, scalars))
-            hull = _maximum(extent, ranges)
-            mean = _mean(extent, ranges)
-            if hull is None or mean is None:
+            parts = _parts(linear(at_sizes(step.extent, scalars)))
+            hulls = [_maximum(form, ranges) for form, _ in parts]
+            means = [_mean(form, ranges) for form, _ in parts]
+            tops = [h // d for h, (_, d) in zip(hulls, parts, strict=True) if h is not None]
+            if not parts or len(tops) < len(parts):
                 raise ValueError(f"the extent of loop {step.var} is not known at these sizes")
-            ranges[step.var] = (0, hull - 1)
-            points *= max(0.0, mean)
-            if not extent.is_constant:
-                # v < extent
-                within.append(_constraint(extent + linear(Var(step.var)).scale(-1), -1))
+            points *= max(0.0, min((m or 0.0) / d for m, (_, d) in zip(means, parts, strict=True)))
+            ranges[step.var] = (0, min(tops) - 1)
+            for form, d in parts:
+                if not form.is_constant:
+                    # v < form // d
+                    within.append(_constraint(form + linear(Var(step.var)).scale(-d), -d))
             continue
         before = _volume(ranges)
         rest = _restrict(step, next(branches), ranges, scalars)
@@ -74,6 +78,26 @@ def domain_of(site: Site, scalars: Sizes) -> Domain:
         else:
             points = float(number)
     return Domain(ranges, points, known and not within, tuple(within), counted)
+
+
+def _parts(extent: Linear) -> list[tuple[Linear, int]]:
+    """(form, divisor) whose quotients, rounded down, have the extent as their minimum; none if it is none.
+
+    `min(n, i + 4) - max(0, i - 3)` is the least of n, n - i + 3, i + 4 and 7.
+    """
+    for atom, c in extent.terms:
+        if isinstance(atom, Var):
+            continue
+        rest = extent + linear(atom).scale(-c)
+        if isinstance(atom, Binary) and atom.op is (BinaryOp.MIN if c > 0 else BinaryOp.MAX):
+            out = [p for side in (atom.lhs, atom.rhs) for p in _parts(rest + linear(side).scale(c))]
+            return out if len(out) <= _MOST_PARTS and all(d == 1 for _, d in out) else []
+        match atom:
+            case Binary(op=BinaryOp.FLOORDIV, rhs=Const(value=d)) if c == 1 and d > 0:
+                inner = _parts(linear(atom.lhs) + rest.scale(int(d)))
+                return [(form, int(d) * e) for form, e in inner]
+        return []
+    return [(extent, 1)]
 
 
 def _constraint(form: Linear, constant: int = 0) -> Constraint:

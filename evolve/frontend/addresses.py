@@ -232,7 +232,9 @@ def _opaque_at_end(p: Poly, a: Binary, known: Known) -> Poly | None:
         if a.op is BinaryOp.MAX and len(tops) == 2:
             return _at_ends(parts[1] + parts[0] * _larger(tops[0], tops[1], known), known)
         if a.op is BinaryOp.MIN and tops:
-            return _at_ends(parts[1] + parts[0] * tops[-1], known)
+            plain = Known(lowest=known.lowest)
+            top = tops[0] if nonnegative(tops[-1] - tops[0], plain) else tops[-1]
+            return _at_ends(parts[1] + parts[0] * top, known)
     return None
 
 
