@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import prod
 
 from evolve.codegen.launch import BufferArg, ConcreteLaunch, Dim3, ScalarArg
 from evolve.devices.sim.tracing import TraceBuffer
@@ -56,14 +55,6 @@ class Kernel:
         scalars = [ScalarArg(n, "i32", v) for n, v in self.sizes.items()]
         args = (*(BufferArg(n) for n in self.buffers), *scalars)
         return ConcreteLaunch(self.name, args, self.grid, self.block)
-
-    @property
-    def blocks(self) -> int:
-        return prod(self.grid)
-
-    @property
-    def threads(self) -> int:
-        return prod(self.block)
 
     @property
     def trace_buffers(self) -> dict[str, TraceBuffer]:

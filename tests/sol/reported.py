@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
+from math import prod
 
+from evolve.codegen.launch import ConcreteLaunch
 from evolve.devices.compiled import as_compiled
 from evolve.devices.estimate import DRAM_NS, Estimate, estimate
 from evolve.devices.sampled import sampled_traffic
@@ -54,7 +56,7 @@ def report(name: str, stem: str) -> GapReport:
     """The gap report of a planted kernel on that GPU."""
     kernel, profile = KERNELS[name], load_profile(stem)
     resources, sass = (of[name] for of in _code(profile.arch))
-    held = occupancy(profile, resources.registers, resources.shared_bytes, kernel.threads)
+    held = occupancy(profile, resources.registers, resources.shared_bytes, prod(kernel.block))
     flying = held.blocks_per_sm * profile.sms
     traffic = sampled_traffic(_host(), kernel.launch, kernel.trace_buffers, flying)
     bound = bound_for(kernel, profile)
@@ -62,25 +64,30 @@ def report(name: str, stem: str) -> GapReport:
     e = estimate(
         profile, resources, sass, traffic, kernel.grid, kernel.block, 0, moved, work=bound.least_fp32
     )
-    # What the estimate says itself wins.
-    facts = _evidence(profile, resources, sass, traffic, kernel, e) | e.facts
-    return gap(bound, Breakdown(e.time_s, "estimated", e.terms, e.shares, facts))
+    return gap(bound, breakdown(profile, resources, sass, traffic, kernel.launch, e))
 
 
-def _evidence(
-    profile: Profile, resources: KernelResources, sass: Sass, traffic: Traffic, kernel: Kernel, e: Estimate
-) -> dict[str, float]:
+def breakdown(
+    profile: Profile,
+    resources: KernelResources,
+    sass: Sass,
+    traffic: Traffic,
+    launch: ConcreteLaunch,
+    e: Estimate,
+) -> Breakdown:
+    """The estimate's, with the evidence from the same inputs; what the estimate says itself wins."""
     counts = trip_counts(sass, traffic)
     code = as_compiled(traffic, sass, counts)
     latency = (profile.latency.dram_ns or DRAM_NS) * 1e-9 * profile.boost_hz
-    return evidence(
+    facts = evidence(
         executed(sass, counts),
-        occupancy(profile, resources.registers, resources.shared_bytes, kernel.threads),
+        occupancy(profile, resources.registers, resources.shared_bytes, prod(launch.block)),
         code.total("global", write=False),
         code.total("global", write=True),
         shuffles=traffic.shuffles,
         shared_wavefronts=code.total("shared").wavefronts,
         atomic_sectors=traffic.atomics,
-        l2_sectors=e.facts["l2_bytes"] / SECTOR / kernel.blocks,
+        l2_sectors=e.facts["l2_bytes"] / SECTOR / prod(launch.grid),
         waits=e.facts["memory_wait"] * e.facts["block_clocks"] / latency,
     )
+    return Breakdown(e.time_s, "estimated", e.terms, e.shares, facts | e.facts)
