@@ -61,6 +61,7 @@ def measure(kernel: str, device: str) -> dict[str, Any]:
     assert isinstance(scorer, MeasuredScorer)
     try:
         baseline, got = scorer.baseline(), scorer.score(compiled.payload)
+        held_out = [h.to_json() for h in scorer.held_out(compiled.payload)]
         speed, copy_us = copy_speed(scorer)
         info = scorer.worker.info
     finally:
@@ -91,6 +92,7 @@ def measure(kernel: str, device: str) -> dict[str, Any]:
             "bytes": moved,
             "copy_fraction": moved / got.time_s / speed,
             "fitness": got.fitness,
+            "held_out": held_out,
         }
     return record
 

@@ -28,6 +28,7 @@ from evolve.ir.kernel import Module
 from evolve.scoring.audit import HELD, Doubt, clock_moved, doubt, record, summary
 from evolve.scoring.correctness import Plan, at_sizes, original_plan, variant_plan
 from evolve.scoring.fitness import fitness
+from evolve.scoring.held_out import HeldOut, draw, examine
 from evolve.scoring.references import References
 from evolve.scoring.selftest import too_loose
 from evolve.scoring.small_sizes import Built, SmallSizes, of_fault, wrong
@@ -153,6 +154,14 @@ class MeasuredScorer:
         detail = {"ratio_interval": [list(r) for r in ratios], "in_batches": batched}
         return totals[0], totals[1], better, detail
 
+    def held_out(self, module: Module, count: int = 3) -> tuple[HeldOut, ...]:
+        """How a module does at sizes that nothing was checked or timed at: see `held_out.examine`."""
+        built = self._build(render(module))
+        guards = [v.guard for v in built.rendered.variants]
+        return examine(
+            self.task, self._preparation, built, self._original, draw(self.task, guards, self.secret, count)
+        )
+
     def close(self) -> None:
         """Ends the worker and removes the files."""
         self.worker.close()
@@ -208,6 +217,7 @@ class MeasuredScorer:
             "local_bytes": [kernels[x.kernel].stack_bytes for x in used],
             "l2_resident": [b.l2_resident for b in self.task.bounds],
             "runs_checked": len(plan),
+            "families_not_judged_timed": list(self._preparation.left_out),
         }
         report = gap(self.task.bounds[0], Breakdown(times[0], "measured"))
         return Outcome(
@@ -268,7 +278,11 @@ class MeasuredScorer:
         sizes = self.shapes[k].sizes
         original = self._original.cubin, concretise_variant(self._original.rendered, -1, sizes)
         for family in families:
-            found = None if (k, family) in seen else self._preparation.family(k, sizes, family, original)
+            found = (
+                None
+                if (k, family) in seen
+                else self._preparation.family(f"timed-{k}", sizes, family, original)
+            )
             if found is None:
                 continue
             done = self._timed_run(k, built.cubin, launches, *found)

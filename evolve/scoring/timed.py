@@ -31,7 +31,7 @@ LIGHT_INSTANCES = 1e9
 FAMILY = "normal"
 """All candidates are timed on the same distribution: values change power, and so clocks."""
 COPIES = 3
-SHARE = 0.3
+SHARE = 0.2
 """Of the GPU's memory that the sets of one timed size may take."""
 SHIFT_BYTES = 256
 ORIGINAL_LIMIT_S = 60.0
@@ -68,7 +68,7 @@ class Preparation:
         self.folder = folder
         self.secret = secret
         self.reference = GpuReference(task, worker, folder)
-        self._families: OrderedDict[tuple[int, str], tuple[str, str] | None] = OrderedDict()
+        self._families: OrderedDict[tuple[str, str], tuple[str, str] | None] = OrderedDict()
 
     def prepare(self, k: int, sizes: Sizes, cubin: bytes, original: tuple[ConcreteLaunch, ...]) -> TimedShape:
         """Timed size `k`. `cubin` and `original`: the kernel as given.
@@ -87,13 +87,18 @@ class Preparation:
             expected.append(name)
         return TimedShape(sizes, tuple(keys), tuple(expected), source)
 
-    def family(self, k: int, sizes: Sizes, family: str, original: Original) -> tuple[str, str] | None:
-        """A resident set of another family at timed size `k` and its SetExpected.
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Families on which nobody is judged at some timed size, as `family` says why."""
+        return tuple(dict.fromkeys(family for (_, family), found in self._families.items() if found is None))
+
+    def family(self, at: str, sizes: Sizes, family: str, original: Original) -> tuple[str, str] | None:
+        """A resident set of another family, at sizes that `at` names, and its SetExpected.
 
         Kept from call to call, the ones not used for longest given up first. None when nothing tells what is
-        right there, or when the original is not (its sums may be longer than the reference's bound covers).
+        right there, when the original is not right, or when it does not fit on the GPU.
         """
-        name = (k, family)
+        name = (at, family)
         if name in self._families:
             self._families.move_to_end(name)
             return self._families[name]
@@ -101,18 +106,26 @@ class Preparation:
             _, old = self._families.popitem(last=False)
             if old is not None:
                 self.worker.drop(old)
-        key = f"family:{k}:{family}"
-        seed = secret_seed(self.secret, "family", k, family)
-        expected, _ = self._resident(key, sizes, family, seed, 0, original)
-        found: tuple[str, str] | None = None
-        if expected is not None:
-            done = self._run(key, original, fetch=False, expected=expected)
-            if not any(c.wrong for c in done.compared.values()):
-                found = key, expected
+        key = f"family:{at}:{family}"
+        try:
+            found = self._family(key, sizes, family, secret_seed(self.secret, key), original)
+        except EvolveError as e:
+            if e.code != "gpu-memory":
+                raise
+            found = None
         self._families[name] = found
         if found is None:
-            self.worker.drop((key,))
+            self.worker.drop((key, f"expected:{key}"))
         return found
+
+    def _family(
+        self, key: str, sizes: Sizes, family: str, seed: int, original: Original
+    ) -> tuple[str, str] | None:
+        expected, _ = self._resident(key, sizes, family, seed, 0, original)
+        if expected is None:
+            return None
+        done = self._run(key, original, fetch=False, expected=expected)
+        return None if any(c.wrong for c in done.compared.values()) else (key, expected)
 
     def _room(self, sizes: Sizes) -> int:
         """How many sets of these sizes fit in SHARE of the GPU's memory."""

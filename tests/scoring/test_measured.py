@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 from evolve.ir.errors import EvolveError
+from evolve.ir.expr import TRUE, Binary, BinaryOp, index, var
+from evolve.ir.types import DType
+from evolve.scoring.held_out import draw
 from evolve.scoring.measured import MeasuredScorer
 from evolve.scoring.references import Expected
 from evolve.scoring.timed import secret_seed
@@ -73,18 +76,52 @@ def test_each_candidate_sees_another_family_at_the_timed_size(make: Make) -> Non
 
 
 def test_a_duel_checks_every_family_at_the_timed_size(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: set[float] = set()
+    seen: set[bytes] = set()
 
     def watched(x: Launch) -> None:
         vecadd(x)
         if x.args[3] == TIMED:
-            seen.add(float(x.view(x.args[0], 1)[0]))
+            seen.add(x.view(x.args[0], 1000).tobytes())
 
     scorer = make(costs={"slow": 100.0}, fast=watched, slow=vecadd)
     monkeypatch.setattr("evolve.scoring.measured.render", lambda m: m)
     assert scorer.compare(candidate("fast"), candidate("slow"))[2]  # type: ignore[arg-type]
     # Three sets to time on, and one of each family.
     assert len(seen) == 3 + len(task().workload.families)
+
+
+def test_held_out_sizes_are_new_and_come_from_the_secret() -> None:
+    of = task()
+    first, again, other = (draw(of, [], s, 4) for s in (7, 7, 8))
+    assert first == again != other and len(first) == 4
+    known = [s["n"] for s in (*of.workload.timed, *of.workload.check)]
+    assert not {s["n"] for s in first} & set(known) and len({s["n"] for s in first}) == 4
+
+
+def test_held_out_sizes_satisfy_a_guard() -> None:
+    guard = Binary(BinaryOp.EQ, Binary(BinaryOp.MOD, var("n"), index(64), DType.INDEX), index(0), DType.BOOL)
+    found = draw(task(), [guard], 7, 3)
+    assert len(found) == 3 and all(s["n"] % 64 == 0 for s in found)
+
+
+def test_what_knows_the_sizes_fails_at_others(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    of = task()
+    known = {s["n"] for s in (*of.workload.timed, *of.workload.check, *of.shapes_for(TRUE))}
+
+    def table(x: Launch) -> None:
+        if x.args[3] in known:
+            vecadd(x)
+
+    scorer = make(cheat=table, better=vecadd)
+    assert scorer.score_rendered(candidate("cheat")).status == "scored"
+    monkeypatch.setattr("evolve.scoring.measured.render", lambda m: m)
+    cheat = scorer.held_out(candidate("cheat"))  # type: ignore[arg-type]
+    honest = scorer.held_out(candidate("better"))  # type: ignore[arg-type]
+    assert len(cheat) == len(honest) == 3
+    assert all("wrong" in h.message and h.time_s is None for h in cheat)
+    for h in honest:
+        assert h.message == "" and h.variant == 0
+        assert (h.time_s, h.original_s) == (pytest.approx(50e-6), pytest.approx(100e-6))
 
 
 def stale(x: Launch) -> None:
