@@ -98,8 +98,12 @@ def _rounded(x: NDArray[Any], dtype: np.dtype[Any], toward: float) -> NDArray[An
 
 def poisoned(a: NDArray[Any], word: int) -> NDArray[Any]:
     """Which elements of an array that was filled with a 32-bit word still hold it, byte for byte."""
-    flat = np.ascontiguousarray(a)
-    raw = flat.reshape(-1).view(np.uint8)
-    filling = np.resize(np.array([word], "<u4").view(np.uint8), raw.size)
-    same = (raw == filling).reshape(flat.size, a.dtype.itemsize).all(axis=1)
+    flat = np.ascontiguousarray(a).reshape(-1)
+    size = a.dtype.itemsize
+    if size % 4 == 0:
+        same = (flat.view("<u4").reshape(flat.size, size // 4) == np.uint32(word)).all(axis=1)
+    else:
+        raw = flat.view(np.uint8)
+        filling = np.array([word], "<u4").view(np.uint8)[np.arange(raw.size) % 4]
+        same = (raw == filling).reshape(flat.size, size).all(axis=1)
     return np.asarray(same.reshape(a.shape))
