@@ -31,6 +31,8 @@ class Outcome:
 ABOUT_THE_MACHINE = frozenset(
     (
         "no-cuda",
+        "gpu-memory",
+        "gpu-failed",
         "no-host-compiler",
         "no-nvrtc",
         "no-tool",
