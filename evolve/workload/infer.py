@@ -104,6 +104,8 @@ def _timed(kernel: Kernel, no_wrap: tuple[Expr, ...]) -> Sizes:
         chosen |= {n: max(1, chosen[n] // 2) for n in failing}
     settled = inside(gate, {**data, **chosen}, no_wrap)
     chosen = {n: int(settled[n]) for n in chosen}
+    while (over := _work(kernel, chosen)) and max(chosen[n] for n in over) > 1:
+        chosen |= {n: max(1, chosen[n] // 2) for n in over}
     # What bounds one size alone, such as the threads of a block, leaves the others to make up for it.
     lost = prod(before[n] // max(1, chosen[n]) for n in largest)
     for n in (n for n in sizes if n in largest and chosen[n] == before[n]):
@@ -112,6 +114,23 @@ def _timed(kernel: Kernel, no_wrap: tuple[Expr, ...]) -> Sizes:
                 break
             chosen[n], lost = 2 * chosen[n], lost // 2
     return {**settled, **chosen}
+
+
+def _work(kernel: Kernel, sizes: Sizes) -> set[str]:
+    """The sizes that decide how often a statement runs that runs too often; none if there is none.
+
+    A loop inside another may depend on it: its extent counts as what it is at the ends of that one.
+    """
+    for site in walk(kernel.body):
+        low, high, total, names = dict(sizes), dict(sizes), 1, set[str]()
+        for loop in site.loops:
+            extent = max(1, *(int(evaluate(loop.extent, at)) for at in (low, high)))
+            total *= extent
+            names |= variables(loop.extent)
+            low[loop.var], high[loop.var] = 0, extent - 1
+        if total > 2**_LOG2_WORK:
+            return names & sizes.keys()
+    return set()
 
 
 def _largest_array(kernel: Kernel, sizes: list[str]) -> set[str]:

@@ -264,3 +264,15 @@ def test_a_launch_of_the_workload_that_does_not_fit_is_no_baseline(
     )  # fmt: skip
     score = open_problem(request).baseline()
     assert score.status == status, score.message
+
+
+@pytest.mark.parametrize(
+    "loop", ["int j = 0; j < i; ++j", "int j = i; j < cols; j += 2", "int j = 0; j < cols; ++j"]
+)
+def test_a_loop_that_depends_on_the_thread_bounds_the_timed_size(loop: str, lift_text: Lift) -> None:
+    from evolve.workload.infer import infer
+
+    body = "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= cols) return; float a = 0;"
+    lifted = lift_text(f"{HEAD}{body} for ({loop}) a += x[j]; y[i] = a;\n}}\n")
+    (timed,) = infer(lifted).timed
+    assert 2**16 <= timed["cols"] <= 2**18
