@@ -43,6 +43,14 @@ class Levels:
     dram_miss: float
 
 
+@dataclass(frozen=True)
+class Local:
+    """A block's spills and arrays that are not in registers: bytes that its accesses move, and bytes held."""
+
+    moved: float = 0.0
+    held: float = 0.0
+
+
 def levels(
     profile: Profile,
     traffic: Traffic,
@@ -51,6 +59,7 @@ def levels(
     resident: int,
     shared_bytes: int,
     footprint: tuple[float, float] | None,
+    local: Local = Local(),
 ) -> Levels:
     """The volumes of a launch of `blocks` blocks of which an SM holds `resident` at once.
 
@@ -80,14 +89,34 @@ def levels(
     if footprint is not None:
         # Sampled blocks may be smaller than the others; what must move does move.
         read, written = max(read, footprint[0]), max(written, footprint[1])
+    beyond_l1, beyond_l2 = _local(profile, local, resident, flying, shared_bytes)
     return Levels(
         l1_miss=miss,
-        port_clocks=(fetching + storing + atomic) * blocks,
-        l2_bytes=(missed + stored + traffic.atomics) * blocks * SECTOR,
-        dram_read=read,
-        dram_written=written,
+        port_clocks=(fetching + storing + atomic + beyond_l1 / PORT_BYTES) * blocks,
+        l2_bytes=((missed + stored + traffic.atomics) * SECTOR + beyond_l1) * blocks,
+        # What is pushed out was written, and is read again.
+        dram_read=read + beyond_l2 * blocks / 2,
+        dram_written=written + beyond_l2 * blocks / 2,
         dram_miss=min(1.0, read / fetched) if fetched else 0.0,
     )
+
+
+def _room(profile: Profile, resident: int, shared_bytes: int) -> float:
+    """L1 of an SM that shared memory leaves."""
+    whole = profile.memory.l1_shared_bytes_per_sm or _L1_BYTES
+    return max(0.0, whole - resident * (shared_bytes + profile.memory.shared_reserved_per_block))
+
+
+def _local(
+    profile: Profile, local: Local, resident: int, flying: int, shared_bytes: int
+) -> tuple[float, float]:
+    """Bytes of a block's local memory that L1 cannot hold, and of these those that L2 cannot hold."""
+    if local.moved <= 0 or local.held <= 0:
+        return 0.0, 0.0
+    near = min(1.0, _room(profile, resident, shared_bytes) / (resident * local.held))
+    cached = min(1.0, profile.memory.l2_bytes / (flying * local.held))
+    beyond = local.moved * (1.0 - near)
+    return beyond, beyond * (1.0 - cached)
 
 
 def _passes(loads: list[SiteTraffic], sass: Sass | None) -> list[float]:
@@ -120,8 +149,7 @@ def _l1_misses(
     A sector is fetched once a pass; again in the next pass unless the block's data stays; and again within a
     pass when the lines that all resident warps touch at a time do not fit.
     """
-    whole = profile.memory.l1_shared_bytes_per_sm or _L1_BYTES
-    room = max(0.0, whole - resident * (shared_bytes + profile.memory.shared_reserved_per_block))
+    room = _room(profile, resident, shared_bytes)
     loads = traffic.total("global", write=False)
     if not loads.requests or not passes:
         return 0.0

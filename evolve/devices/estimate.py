@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field
 from math import ceil
 from typing import Any
 
-from evolve.devices.cache import PORT_BYTES, Levels, levels
+from evolve.devices.cache import PORT_BYTES, Levels, Local, levels
 from evolve.devices.chain import SHARED_CLOCKS, Access, AccessModel, chain
 from evolve.devices.compiled import as_compiled
 from evolve.devices.traffic import SiteTraffic, Traffic
@@ -114,10 +114,11 @@ def estimate(
     if held.blocks_per_sm == 0:
         raise ValueError(f"a block of {sass.kernel} does not fit an SM of {profile.name}")
     resident = min(held.blocks_per_sm, ceil(blocks / profile.sms))
-    volumes = levels(profile, traffic, sass, blocks, resident, shared, footprint)
     checked = conserved(sass, trip_counts(sass, traffic), (work or 0.0) / (blocks * threads))
     counts = checked.counts
     mix = executed(sass, counts)
+    local = Local(traffic.warps * profile.limits.warp * _local_bytes(mix), threads * resources.stack_bytes)
+    volumes = levels(profile, traffic, sass, blocks, resident, shared, footprint, local)
     code = as_compiled(traffic, sass, counts)
 
     even = blocks / profile.sms
@@ -163,6 +164,11 @@ def estimate(
             "spill_wait": alone.local_clocks / alone.clocks if alone.clocks else 0.0,
         },
     )
+
+
+def _local_bytes(mix: Mix) -> float:
+    """Bytes that a thread moves to and from its local memory."""
+    return sum(mix[f"{stem}_{bits}"] * bits / 8 for stem in ("ldl", "stl") for bits in (32, 64, 128))
 
 
 def _dram_s(profile: Profile, volumes: Levels) -> float:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evolve.devices.cache import PARTIAL_PACKET, PORT_BYTES, READ_PACKET, levels
+from evolve.devices.cache import PARTIAL_PACKET, PORT_BYTES, READ_PACKET, Local, levels
 from evolve.devices.traffic import SECTOR, SiteTraffic, Traffic
 from evolve.target.profile import load_profile
 
@@ -80,3 +80,15 @@ def test_lines_of_a_request() -> None:
     assert site(32, requests=1).lines == 32
     assert site(16, requests=1, width=16).lines == 4
     assert site(1, requests=1).lines == 1
+
+
+def test_local_memory_that_no_cache_holds_is_traffic() -> None:
+    t = traffic(site(32), read=32)
+    none = levels(H200, t, None, BLOCKS, 8, 0, None)
+    few = levels(H200, t, None, BLOCKS, 8, 0, None, Local(moved=1e4, held=1024))
+    many = levels(H200, t, None, BLOCKS, 8, 0, None, Local(moved=1e6, held=1 << 20))
+    assert (few.l2_bytes, few.dram_read) == (none.l2_bytes, none.dram_read)
+    # An SM's 8 MiB against a quarter of one in L1; the GPU's 1.03 GiB against 60 MiB in L2.
+    beyond = many.l2_bytes - none.l2_bytes
+    assert beyond == pytest.approx(1e6 * BLOCKS * (1 - (256 - 8) / 8192))
+    assert many.dram_written - none.dram_written == pytest.approx(beyond / 2 * (1 - 60 / (132 * 8)))
