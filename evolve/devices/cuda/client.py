@@ -82,24 +82,21 @@ class CudaWorker:
         """Forgets sets of either kind."""
         for key in keys:
             self._sets.pop(key, None)
-        self._must(self._send(Drop(tuple(keys)), 0.0))
+        self._send(Drop(tuple(keys)), 0.0)  # a worker that has ended holds nothing, nor does the next
 
     def refer(self, request: Refer) -> None:
         """Runs a float64 reference; see Refer. Raises EvolveError as the class says."""
-        got = self._send(request, request.limit_s)
-        if _fault_of(got, default=False).sticky:
-            self._replace()
-        self._must(got)
+        self._must(self._request(request, request.limit_s))
 
     def execute(self, request: Execute) -> Executed:
         """Runs a candidate. A hang or a crash is this candidate's fault; the worker is replaced."""
-        got = self._try_twice(request, request.limit_s)
+        got = self._request(request, request.limit_s)
         return got if isinstance(got, Executed) else Executed(fault=_fault_of(got))
 
     def measure(self, request: Measure) -> Measured:
         """Times candidates. As `execute` for faults."""
         # Every launch may take its limit, but then there are few of them.
-        got = self._try_twice(request, request.limit_s + 4 * request.budget_s)
+        got = self._request(request, request.limit_s + 4 * request.budget_s)
         return got if isinstance(got, Measured) else Measured(fault=_fault_of(got))
 
     def close(self) -> None:
@@ -160,9 +157,14 @@ class CudaWorker:
         self._kill()
         return fault
 
-    def _try_twice(self, request: Execute | Measure, limit_s: float) -> Any:
+    def _request(self, request: Execute | Measure | Refer, limit_s: float) -> Any:
+        """The answer, the second time if the first says nothing about the kernel; replaces a spoilt worker.
+
+        Memory that a kernel made the driver reserve is free again in a new context.
+        """
         got = self._send(request, limit_s)
-        if isinstance(got, Fault) and got.kind == "lost":
+        first = _fault_of(got, default=False)
+        if first.message and first.kind in ("lost", "arrays"):
             self._replace()
             got = self._send(request, limit_s)
         fault = _fault_of(got, default=False)
@@ -175,11 +177,14 @@ class CudaWorker:
     def _store(self, request: SetArrays | SetExpected) -> None:
         self._sets[request.key] = request
         got = self._send(request, 0.0)
-        if isinstance(got, Fault):
-            self._replace()  # which stores it
+        fault = _fault_of(got, default=False)
+        if not fault.message:
             return
         try:
-            self._must(got)
+            if fault.sticky or fault.kind in ("lost", "arrays", "memory"):
+                self._replace()  # which stores it
+            else:
+                self._must(got)
         except EvolveError:
             del self._sets[request.key]
             raise

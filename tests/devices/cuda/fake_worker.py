@@ -26,6 +26,11 @@ def die_once(x: Launch) -> None:
     twice(x)
 
 
+def reserve(x: Launch) -> None:
+    """Leaves most of the memory reserved, as a launch with much local memory does."""
+    x.gpu.used = x.gpu.memory - (1 << 20)
+
+
 def environment(x: Launch) -> None:
     """Writes the names of the variables that this process has."""
     text = "\n".join(sorted(os.environ)).encode()[:4000]
@@ -35,7 +40,7 @@ def environment(x: Launch) -> None:
 
 if __name__ == "__main__":
     timing.LEAST_WRITE_BYTES, timing.WARM_S = 1 << 16, 0.0
-    kernels = [twice, stray, memory, hang, die, die_once, environment]
+    kernels = [twice, stray, memory, hang, die, die_once, environment, reserve]
     gpu = FakeCuda({k.__name__: k for k in kernels}, memory=1 << 25)
     gpu.costs_us = {"twice": 100.0}
     serve(Connection(int(sys.argv[1])), gpu, gpu.driver, int(sys.argv[2]))

@@ -90,7 +90,23 @@ def test_arrays_that_do_not_fit_are_the_machines_error(worker: CudaWorker) -> No
         worker.set_arrays(SetArrays("b", {"x": np.zeros(1 << 24, np.float32)}))
     assert e.value.code == "gpu-memory"
     # It is not tried again with every new worker.
+    assert works(worker)
     execute(worker, "stray")
+    assert works(worker)
+
+
+def test_memory_that_a_kernel_left_reserved_is_had_back(worker: CudaWorker) -> None:
+    """Local memory of a launch stays with the context: what comes after it must not suffer."""
+    assert execute(worker, "reserve").error is None
+    worker.set_arrays(SetArrays("b", {"x": np.zeros(1 << 21, np.float32)}))
+    assert worker.replaced == 1 and works(worker)
+
+
+def test_forgetting_asks_nothing_of_a_worker_that_ended(worker: CudaWorker) -> None:
+    assert worker.pid is not None
+    os.kill(worker.pid, 9)
+    worker.drop(("a",))
+    worker.set_arrays(SetArrays("a", {"x": X, "y": np.zeros_like(X)}))
     assert works(worker)
 
 
