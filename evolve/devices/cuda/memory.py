@@ -39,13 +39,13 @@ class Gpu:
     word: int
     _prepared: dict[str, Any] = field(default_factory=dict, repr=False)
 
-    def call(self, name: str, formats: str, *args: int | float) -> None:
-        """Launches a helper on as many blocks as fill the device; `formats` as in `struct`."""
+    def call(self, name: str, formats: str, *args: int | float, blocks: int | None = None) -> None:
+        """Launches a helper, on as many blocks as fill the device if not told; `formats` as in `struct`."""
         function = self._prepared.get(name)
         if function is None:
             function = self._prepared[name] = self.helpers.get_function(name)
             function.prepare(list(formats))
-        function.prepared_call((self.blocks, 1, 1), (BLOCK, 1, 1), *args)
+        function.prepared_call((blocks or self.blocks, 1, 1), (BLOCK, 1, 1), *args)
 
     def allocate(self, size: int) -> Any:
         """Raises ArrayMemoryError when there is not so much."""

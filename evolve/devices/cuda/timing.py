@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from math import ceil
 from statistics import mean, median, stdev
 
-from evolve.devices.cuda.faults import ArrayMemoryError
+from evolve.devices.cuda.faults import ArrayMemoryError, KernelTimeoutError
 from evolve.devices.cuda.launching import Call, Images, Pointers, wait
 from evolve.devices.cuda.memory import ALIGNMENT, Gpu, Resident
 from evolve.devices.cuda.messages import Array, Batch, Measure, Measured, Mismatch
@@ -136,7 +136,7 @@ class Timer:
         return self.sample([self._empty] * launches, 10.0, flushes).us / launches
 
     def _empty(self) -> None:
-        self.gpu.call("ev_empty", "")
+        self.gpu.call("ev_empty", "I", 0, blocks=1)
 
     def _reset_persisting(self) -> bool:
         reset = getattr(self.gpu.driver, "cuCtxResetPersistingL2Cache", None)
@@ -181,6 +181,16 @@ class Measurement:
 
     def run(self) -> Measured:
         """All of it. Raises KernelTimeoutError, BadImageError, ArrayMemoryError and PyCUDA's errors."""
+        try:
+            return self._run()
+        except KernelTimeoutError:
+            raise
+        except Exception:
+            # A refused launch leaves the context as it is, and the sets must hold what others expect in them.
+            self._restore()
+            raise
+
+    def _run(self) -> Measured:
         r = self.r
         samples: list[list[float]] = [[] for _ in r.cubins]
         begin, launched = time.monotonic(), 0

@@ -6,6 +6,7 @@ synchronisation, as on a GPU. Time is counted, not taken: each launch moves the 
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from evolve.devices.compare import bounds, poisoned, within
-from evolve.devices.cuda.helpers import TYPES
+from evolve.devices.cuda.helpers import TYPES, helper_text
 
 Kernel = Callable[["Launch"], None]
 ILLEGAL_ADDRESS = 700
@@ -254,6 +255,7 @@ class FakeFunction:
         gpu = self.module.gpu
         gpu._check()
         struct.pack(self.format, *args)
+        assert self.format == FORMATS.get(self.name, self.format), f"{self.name} takes {FORMATS[self.name]}"
         if block[0] * block[1] * block[2] > 1024:
             raise FakeCuda.LogicError("cuLaunchKernel failed: invalid argument")
         gpu.log.append(self.name)
@@ -316,6 +318,18 @@ def _bounds(kind: np.dtype[Any]) -> Kernel:
 
     return run
 
+
+def _formats(text: str) -> dict[str, str]:
+    """What each kernel of a text takes, as `struct` has it."""
+    code = {"u64": "Q", "unsigned long long": "Q", "unsigned int": "I", "int": "i", "double": "d"}
+    found = {}
+    for name, params in re.findall(r'extern "C" __global__ void (\w+)\(([^)]*)\)', text):
+        types = [re.sub(r"\bconst\b|\w+$", "", p.strip()).strip() for p in params.split(",")]
+        found[name] = "".join("P" if "*" in t else code[t] for t in types)
+    return found
+
+
+FORMATS = _formats(helper_text())
 
 HELPERS: dict[str, Kernel] = {
     "ev_read": lambda x: None,

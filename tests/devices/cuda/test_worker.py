@@ -355,6 +355,23 @@ def test_inputs_that_change_while_timed_are_seen(worker: Worker) -> None:
     assert measure(worker, "spoil").changed == ("x",)
 
 
+def test_a_refused_measurement_leaves_the_sets_as_they_were(worker: Worker) -> None:
+    worker.answer(SetArrays("b", {"x": X + 1, "y": np.zeros_like(X)}))
+    launches = 0
+
+    def breaks(x: Launch) -> None:
+        nonlocal launches
+        launches += 1
+        if launches == 4:
+            raise FakeCuda.LogicError("cuLaunchKernel failed: invalid argument")
+
+    worker.cuda.kernels["breaks"] = breaks
+    got = worker.answer(Measure((PLAIN,), (launch("breaks"),), ("a", "b"), ("y",)))
+    assert isinstance(got, Measured) and got.fault is not None and not got.fault.sticky
+    for key, expected in (("a", X), ("b", X + 1)):
+        assert np.array_equal(worker.sets[key].fetch("x"), expected)
+
+
 def test_in_place_inputs_are_restored_before_every_launch(worker: Worker) -> None:
     def increment(x: Launch) -> None:
         x.view(x.args[0], N)[:] += 1
