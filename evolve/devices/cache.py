@@ -33,6 +33,7 @@ class Levels:
     l2_bytes      loads and stores between the SMs and L2, whole launch
     dram_read, dram_written   bytes, whole launch
     dram_miss     share of L1's load misses that L2 does not have either
+    local_l2, local_dram   bytes of l2_bytes and of DRAM's that are spills and arrays in local memory
     """
 
     l1_miss: float
@@ -41,6 +42,8 @@ class Levels:
     dram_read: float
     dram_written: float
     dram_miss: float
+    local_l2: float = 0.0
+    local_dram: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,8 @@ def levels(
         dram_read=read + beyond_l2 * blocks / 2,
         dram_written=written + beyond_l2 * blocks / 2,
         dram_miss=min(1.0, read / fetched) if fetched else 0.0,
+        local_l2=beyond_l1 * blocks,
+        local_dram=beyond_l2 * blocks,
     )
 
 

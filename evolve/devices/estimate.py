@@ -24,10 +24,11 @@ from typing import Any
 from evolve.devices.cache import PORT_BYTES, Levels, Local, levels
 from evolve.devices.chain import SHARED_CLOCKS, Access, AccessModel, chain
 from evolve.devices.compiled import as_compiled
-from evolve.devices.traffic import SiteTraffic, Traffic
+from evolve.devices.traffic import SECTOR, SiteTraffic, Traffic
 from evolve.devices.trips import trip_counts
 from evolve.devices.work import Work, conserved, executed
 from evolve.sol.ceilings import dram_ceiling, fp32_rate, launch_floor
+from evolve.sol.evidence import evidence
 from evolve.sol.gap import Breakdown
 from evolve.target.limits import Occupancy, occupancy
 from evolve.target.profile import Profile
@@ -162,7 +163,18 @@ def estimate(
             "memory_wait": alone.memory_clocks / alone.clocks if alone.clocks else 0.0,
             "barrier_wait": alone.synced_clocks / alone.clocks if alone.clocks else 0.0,
             "spill_wait": alone.local_clocks / alone.clocks if alone.clocks else 0.0,
-        },
+        }
+        | evidence(
+            mix,
+            held,
+            code.total("global", write=False),
+            code.total("global", write=True),
+            shuffles=traffic.shuffles,
+            shared_wavefronts=code.total("shared").wavefronts,
+            atomic_sectors=traffic.atomics,
+            l2_sectors=volumes.l2_bytes / SECTOR / blocks,
+            waits=alone.memory_clocks / ((profile.latency.dram_ns or DRAM_NS) * 1e-9 * clock),
+        ),
     )
 
 
@@ -314,5 +326,7 @@ def _facts(
         "spills": float(sass.spills),
         "spill_share": local / mix.total if mix.total else 0.0,
         "spill_l1": traffic.warps * local / max(1.0, traffic.lines() + traffic.warps * local),
+        "spill_l2": volumes.local_l2 / max(1.0, volumes.l2_bytes),
+        "spill_dram": volumes.local_dram / max(1.0, volumes.dram_read + volumes.dram_written),
         "special_share": (mix["mufu"] + mix["conversion"]) / mix.total if mix.total else 0.0,
     }

@@ -157,17 +157,22 @@ class _Ledger:
     def global_memory(self) -> None:
         needed = float(self.bound.bytes_read + self.bound.bytes_written)
         dram, l2, l1 = (self.shares.get(n, 0.0) for n in ("dram", "l2", "l1"))
-        useful = _part(needed, self.fact("dram_read") + self.fact("dram_written"))
+        for share, name in ((dram, "spill_dram"), (l2, "spill_l2"), (l1, "spill_l1")):
+            self.put("spills", share * self.fact(name))
+        dram, l2, l1 = (
+            share * (1.0 - self.fact(name))
+            for share, name in ((dram, "spill_dram"), (l2, "spill_l2"), (l1, "spill_l1"))
+        )
+        moved = (self.fact("dram_read") + self.fact("dram_written")) * (1.0 - self.fact("spill_dram"))
+        useful = _part(needed, moved)
         self.put("redundant_dram", dram * (1.0 - useful))
-        self.put("spills", l1 * self.fact("spill_l1"))
-        l1 *= 1.0 - self.fact("spill_l1")
         self.put("atomics", l2 * self.fact("atomic_l2"))
         l2 *= 1.0 - self.fact("atomic_l2")
         coalescing = self.fact("coalescing", 1.0)
         self.put("uncoalesced", (l1 + l2) * (1.0 - coalescing))
         l1, l2 = l1 * coalescing, l2 * coalescing
         once_l1 = _part(needed, self.fact("global_bytes"))
-        once_l2 = _part(needed, self.fact("l2_bytes") * coalescing)
+        once_l2 = _part(needed, self.fact("l2_bytes") * (1.0 - self.fact("spill_l2")) * coalescing)
         self.put("redundant_l2", l2 * (1.0 - once_l2))
         self.put("global_accesses", l1 * (1.0 - once_l1))
         self.useful["memory_system"] += dram * useful + l2 * once_l2 + l1 * once_l1
