@@ -19,8 +19,9 @@ class Breakdown:
     shares   seconds of the time that each unit accounts for; idle, tail and launch too; may sum to less than
              `time_s`, then the rest is unexplained. Empty when there is only a time.
     facts    dram_read, dram_written, l2_bytes, global_bytes (asked for by threads), in bytes; coalescing,
-             conflict_free, occupancy, busy_sms (fractions); spill_share of the instructions, spill_l1, spill_l2
-             and spill_dram of these terms, spill_wait and barrier_wait of a block's clocks; instructions a warp, block_clocks;
+             conflict_free, occupancy, busy_sms (fractions); spill_share of the instructions, spill_l1,
+             spill_l2 and spill_dram of these terms, spill_wait and barrier_wait of a block's clocks;
+             instructions a warp, block_clocks;
              waves; trips_scaled, arithmetic_share (see `devices.work`); and those of `evidence`
     """
 
