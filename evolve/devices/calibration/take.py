@@ -106,7 +106,7 @@ class _Taker:
             SetArrays("stream", {"memory": memory, "sink": np.zeros(STREAM_BLOCK, np.uint32)})
         )
         sequences = [_stream(s, n) for s in STREAMS for n in _parts(s, size)]
-        sequences.append((ConcreteLaunch("empty", (), (1, 1, 1), (32, 1, 1)),))
+        sequences.append((ConcreteLaunch("empty", (ScalarArg("unused", "i32", 0),), (1, 1, 1), (32, 1, 1)),))
         got = self._measure("stream", "memory", sequences)
         if got.error or len(got.samples_us) != len(sequences):
             reason = got.error or "the worker gave no samples"
