@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ from evolve.devices.cuda import timing
 from evolve.devices.cuda.client import CudaWorker
 from evolve.devices.cuda.worker import Worker
 from evolve.ir.expr import TRUE
-from evolve.scoring import audit, measured
+from evolve.scoring import audit, measured, small_sizes
 from evolve.scoring.measured import MeasuredScorer
+from evolve.scoring.references import References
 from evolve.scoring.task import Task
+from evolve.scoring.timed import secret_seed
 from evolve.search.problem import ProblemRequest
 from evolve.search.task import open_problem
 from tests.devices.cuda.fake_cuda import FakeCuda, FakeDevice, Kernel, Launch
@@ -25,6 +28,7 @@ from tests.devices.cuda.fake_cuda import FakeCuda, FakeDevice, Kernel, Launch
 KERNEL = Path(__file__).parents[2] / "kernels" / "vecadd.cu"
 WORKLOAD = """
 entry = "vecadd"
+families = ["normal", "ones", "wide"]
 [[timed]]
 n = 100000
 [[check]]
@@ -34,6 +38,7 @@ n = 33
 [[check]]
 n = 4099
 """
+SECRET = 7
 FLOOR_US = 100.0
 """What the honest kernel takes here; far above the bound, which is 0.2 us."""
 
@@ -44,6 +49,12 @@ def task() -> Task:
         str(KERNEL), KERNEL.read_text(), workload_text=WORKLOAD, device="sim:h200-sxm", numerics="exact"
     )
     return open_problem(request).task
+
+
+@functools.cache
+def references() -> References:
+    """Those of every scorer here: they take most of the time of a test."""
+    return References(replace(task(), seed=secret_seed(SECRET, "check")))
 
 
 def vecadd(x: Launch) -> None:
@@ -84,9 +95,12 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Callable[..., MeasuredScorer]:
         monkeypatch.setattr("evolve.devices.cuda.client._require_pycuda", lambda: None)
         monkeypatch.setattr(timing, "LEAST_WRITE_BYTES", 1 << 16)
         monkeypatch.setattr(timing, "WARM_S", 0.0)
+        monkeypatch.setattr(small_sizes, "LIMIT_S", 0.5)
         # The host's clock runs while the fake's does not.
         monkeypatch.setattr(audit, "WALL_SLACK_US", 1e9)
-        return MeasuredScorer(task(), secret=7)
+        made = MeasuredScorer(task(), secret=SECRET)
+        made.references = made.small.references = references()
+        return made
 
     return scorer
 
