@@ -1,8 +1,15 @@
 """A module in, an outcome out: compiled, executed under checks, compared, timed, scored.
 
-`task`         what is being optimised, on what, against which speed of light
-`references`   float64 results with tolerances, computed once
-`correctness`  execution of every variant under checks
-`fitness`      times to a score, and the physics floor
-`estimated`    scoring without a GPU; `measured` with one
+`task`           what is being optimised, on what, against which speed of light
+`references`     float64 results with tolerances, computed once
+`correctness`    execution of every variant under checks
+`fitness`        times to a score, and the physics floor
+`estimated`      scoring without a GPU
+`measured`       scoring with one, of these parts:
+`small_sizes`    results compared on the host, element by element
+`timed`          the timed sizes: resident inputs with what they must give
+`reference_gpu`  the float64 reference where it is too large for the host
+`audit`          whether a timing is to be believed
+`selftest`       whether a task can tell right from wrong at all
+`held_out`       sizes for the end of a run
 """
