@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from evolve.frontend.clang import Parsed
-from evolve.frontend.domain import Domain
+from evolve.frontend.domain import Domain, UnboundedError
 from evolve.frontend.locate import Found, launches
 from evolve.frontend.original import Dims, launch_dims
-from evolve.frontend.polynomial import Poly, canonical, expression, polynomial, variable
+from evolve.frontend.polynomial import ONE, Poly, canonical, expression, polynomial, variable
+from evolve.frontend.prove import Known, nonnegative
 from evolve.frontend.refuse import RefusalError
 from evolve.frontend.tidy import substitute, used
 from evolve.frontend.values import AXES
@@ -37,11 +38,13 @@ class Geometry:
 
     launch    the `<<<>>>` of the file
     shared    axes of the block (0 is x) whose threads share out loops: any number of threads will do
+    unread    launches in the file that cannot be read off: file and line
     assumed   sizes that the grid is taken to have although nothing in the kernel says so, by index name
     """
 
     launch: LaunchInfo | None
     shared: frozenset[int] = frozenset()
+    unread: tuple[tuple[str, int], ...] = ()
     assumed: dict[str, str] = field(default_factory=dict)
 
     def names(self) -> frozenset[str]:
@@ -85,6 +88,14 @@ class Geometry:
         unused = [n for n in integers if n not in names]
         return unused[0] if len(unused) == 1 else None
 
+    def unbounded(self, error: UnboundedError) -> RefusalError:
+        """The error with what is known about why there is no launch to bound the index."""
+        if not self.unread:
+            return error
+        _, line = self.unread[0]
+        why = f"the launch at line {line} is computed from more than constants and the kernel's parameters"
+        return RefusalError(error.line, error.construct, f"{error.reason}; {why}")
+
     def dims(self, thread: Thread, domain: Domain, line: int) -> tuple[Dims, Dims]:
         """Grid and block. Raises RefusalError when the file's launch is not what the kernel relies on."""
         if self.launch is not None:
@@ -118,6 +129,10 @@ class Geometry:
         threads = polynomial(block[0]) * polynomial(block[1]) * polynomial(block[2])
         if threads.constant is None:
             out.append(compare(BinaryOp.LE, expression(threads), THREADS_MOST))
+        positive = Known(lowest=tuple((s.name, 1) for s in thread.scalars if s.is_size))
+        for size in block:
+            if not nonnegative(polynomial(size) - ONE, positive):
+                out.append(compare(BinaryOp.GE, size, 1))
         if self.launch is not None:
             have = self.reach()
             for name, need in domain.reach.items():
@@ -166,7 +181,7 @@ class Geometry:
 
 
 def find_launch(parsed: Parsed, found: Found) -> LaunchInfo | None:
-    """The first launch of the kernel in the file that can be read off."""
+    """The first launch of the kernel in the file whose sizes are constants and the kernel's parameters."""
     for site in launches(parsed, found):
         if site.shared is not None:
             continue

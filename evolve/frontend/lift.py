@@ -13,7 +13,7 @@ from evolve.frontend.execute import execute
 from evolve.frontend.finish import assemble, located, named, nest, numbered
 from evolve.frontend.geometry import Geometry, LaunchInfo, find_launch
 from evolve.frontend.lanes import gather
-from evolve.frontend.locate import Found, choose, comment_block, kernels
+from evolve.frontend.locate import Found, choose, comment_block, kernels, launches
 from evolve.frontend.original import Dims, device_text, kept_definitions, read_only
 from evolve.frontend.polynomial import expression
 from evolve.frontend.read import Reader
@@ -94,7 +94,9 @@ def _lift(parsed: Parsed, found: Found) -> Lifted:
         )
     _refuse_errors(parsed, found)
     thread = execute(Reader(file).function(found.cursor), file)
-    geometry = Geometry(find_launch(parsed, found), gather(thread, found.line))
+    launch = find_launch(parsed, found)
+    unread = () if launch else tuple(parsed.origins.of(site.line) for site in launches(parsed, found))
+    geometry = Geometry(launch, gather(thread, found.line), unread)
     geometry.settle(thread)
     domain = _domain(thread, geometry, found.line)
     no_wrap = settle(thread.obligations, domain.known, domain.substitution, thread.scalars)
@@ -124,7 +126,7 @@ def _domain(thread: Thread, geometry: Geometry, line: int) -> Domain:
         except UnboundedError as error:
             spare = geometry.spare(thread, error.name)
             if spare is None:
-                raise
+                raise geometry.unbounded(error) from error
             geometry.assumed[error.name] = spare
 
 

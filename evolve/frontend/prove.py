@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from evolve.frontend.polynomial import ONE, Poly, atom, constant, expression, polynomial, variable
 from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Unary, UnaryOp, Var, compare
 from evolve.ir.types import DType
+from evolve.ir.visit import variables
 
 _DEPTH = 2
 _MAX_FACTS = 24
@@ -77,8 +78,9 @@ def _smallest(p: Poly, known: Known, depth: int) -> bool:
     """p >= 0 by putting each atom where it makes p smallest, innermost loops first."""
     extents = dict(known.loops)
     lowest = dict(known.lowest)
-    for a in sorted(p.atoms(), key=lambda x: not isinstance(x, Binary)):
-        if isinstance(a, Binary):
+    # Opaque terms of the scalars alone come last: they may cancel with those in the loops' extents.
+    for a in _in_order(p):
+        if isinstance(a, Binary) and variables(a) & extents.keys():
             return _opaque_smallest(p, a, known, depth)
     for name, _ in reversed(known.loops):
         parts = p.coefficient(variable_atom(name))
@@ -94,13 +96,18 @@ def _smallest(p: Poly, known: Known, depth: int) -> bool:
         else:
             return False
     shift: dict[str, Poly] = {}
-    for a in p.atoms():
+    for a in _in_order(p):
         if isinstance(a, Binary):
             return _opaque_smallest(p, a, known, depth)
         if not isinstance(a, Var) or a.name not in lowest:
             return False
         shift[a.name] = variable(a.name) + constant(lowest[a.name])
     return all(c >= 0 for _, c in p.substitute(shift))
+
+
+def _in_order(p: Poly) -> list[Expr]:
+    """The atoms in an order that is the same in every run."""
+    return [a for m, _ in p.terms for a in m]
 
 
 def variable_atom(name: str) -> Var:

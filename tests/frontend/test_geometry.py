@@ -207,6 +207,20 @@ def test_grid_and_block_sizes_are_those_of_the_launch(lift_text: Lift, cache: Pa
     assert assert_same(lifted, MANY[:2], cache_dir=cache) == 2
 
 
+def test_a_launch_that_cannot_be_read_is_named(lift_text: Lift) -> None:
+    call = "void go(float *a, int batch, int n, int m) { k<<<batch * n, 128>>>(a, a, a, a, m, m); }"
+    with pytest.raises(CannotLiftError, match="launch at line 4 is computed from more than"):
+        lift_text(f"{HEAD}{ROW.replace('cols +', 'rows +')}\n}}\n{call}\n")
+
+
+def test_blocks_have_at_least_one_thread(lift_text: Lift) -> None:
+    half = "int r = blockIdx.x, c = threadIdx.x; if (r < rows && c < cols / 2) y[r * cols + c] = 1.f;"
+    lifted = lift_text(f"{HEAD}{half}\n}}\n")
+    facts = [print_expr(f) for f in lifted.no_wrap]
+    assert "cols // 2 <= 1024" in facts
+    assert "cols // 2 >= 1" in facts
+
+
 def test_an_assumed_grid_is_said(lift_text: Lift) -> None:
     lifted = lift_text(f"{HEAD}{ROW}\n}}\n")
     assert any("the grid has rows blocks along x" in note for note in lifted.notes)
@@ -276,3 +290,13 @@ def test_a_loop_that_depends_on_the_thread_bounds_the_timed_size(loop: str, lift
     lifted = lift_text(f"{HEAD}{body} for ({loop}) a += x[j]; y[i] = a;\n}}\n")
     (timed,) = infer(lifted).timed
     assert 2**16 <= timed["cols"] <= 2**18
+
+
+def test_halves_of_a_row(lift_text: Lift, cache: Path) -> None:
+    body = (
+        "int r = blockIdx.x, c = threadIdx.x, half = cols / 2; if (r >= rows || c >= half) return;"
+        "int base = r * cols; y[base + c] = x[base + c + half]; y[base + half + c] = -x[base + c];"
+    )
+    lifted = lift_text(f"{HEAD}{body}\n}}\n")
+    assert "y[r, c + cols // 2] =" in print_kernel(lifted.kernel)
+    assert assert_same(lifted, MANY[1:], cache_dir=cache) == 3
