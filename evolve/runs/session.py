@@ -75,7 +75,9 @@ def start(request: ProblemRequest, settings: Settings, out: Path | None, session
         baseline = problem.baseline()
         if baseline.status != "scored" or baseline.time_us is None:
             message = f"{_NO_BASELINE[baseline.status]}: {baseline.message}"
-            raise EvolveError("baseline-failed", message, file=request.kernel_file)
+            smaller = "smaller sizes, under [[check]] in the workload, take less time and memory"
+            hint = smaller if baseline.status == "quarantined" else None
+            raise EvolveError("baseline-failed", message, file=request.kernel_file, hint=hint)
         writer = EventWriter(folder.path)
         try:
             started = _started(request, settings, info, folder, time.monotonic() - begun)

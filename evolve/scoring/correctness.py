@@ -85,8 +85,14 @@ Plan = list[tuple[Sizes, str]]
 
 
 def original_plan(task: Task) -> Plan:
-    """Every check shape on every family: does the lifted reference agree with the text?"""
-    return [(s, f) for s in task.workload.check for f in task.workload.families]
+    """Every check shape on every family: does the lifted reference agree with the text?
+
+    The largest one comes first: a kernel that this host cannot execute is told after one time limit.
+    """
+    check, families = task.workload.check, task.workload.families
+    plan = [(s, f) for s in check for f in families]
+    largest = max(check, key=task.workload.bytes_at, default=None)
+    return sorted(plan, key=lambda run: run[0] != largest or run[1] != families[0])
 
 
 def too_large(task: Task, rendered: Rendered) -> tuple[int, Sizes] | None:
@@ -168,7 +174,7 @@ class Correctness:
                 continue  # an empty domain: nothing runs and nothing is written
             where = at_sizes(sizes)
             try:
-                expected = self.references.expected(sizes, family)
+                expected = self.references.expected(sizes, family, time_limit_s=TIME_LIMIT_S)
                 done = self._execute(program, launches, expected, ("forward", "permuted"))
                 if done.findings:
                     first = done.findings[0]

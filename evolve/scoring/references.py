@@ -19,6 +19,7 @@ from evolve.workload.model import Sizes
 
 Arrays = dict[str, NDArray[Any]]
 
+LONGEST_S = 300.0
 KEPT_BYTES = 64 << 20
 """Of references kept in memory, those that were not used for longest dropped first."""
 
@@ -46,14 +47,19 @@ class References:
         self._kept: OrderedDict[object, Expected] = OrderedDict()
         self._bytes = 0
 
-    def expected(self, sizes: Sizes, family: str, *, keep: bool = True) -> Expected:
-        """Inputs and expected outputs. Raises EvolveError `sim.reference` when the reference itself fails."""
+    def expected(
+        self, sizes: Sizes, family: str, *, keep: bool = True, time_limit_s: float = LONGEST_S
+    ) -> Expected:
+        """Inputs and expected outputs.
+
+        Raises EvolveError `sim.reference` when the reference itself fails or takes more CPU seconds.
+        """
         key = (size_key(sizes), family)
         found = self._kept.get(key)
         if found is not None:
             self._kept.move_to_end(key)
             return found
-        found = self._compute(sizes, family)
+        found = self._compute(sizes, family, time_limit_s)
         if keep and found.nbytes <= KEPT_BYTES:
             self._kept[key] = found
             self._bytes += found.nbytes
@@ -69,7 +75,7 @@ class References:
                 made[a.name] = np.zeros(a.shape(sizes), numpy_dtype(a.dtype))
         return made
 
-    def _compute(self, sizes: Sizes, family: str) -> Expected:
+    def _compute(self, sizes: Sizes, family: str, time_limit_s: float) -> Expected:
         inputs = self.inputs(sizes, family)
         arrays: Arrays = {}
         for a in self.reference.arrays:
@@ -86,7 +92,7 @@ class References:
             scalars,
             writable=writable,
             order=[*(a.name for a in self.reference.arrays), *self.reference.scalars],
-            time_limit_s=300.0,
+            time_limit_s=time_limit_s,
             memory_limit_mb=1024 + 4 * sum(a.nbytes for a in arrays.values()) // 2**20,
         )
         values = {a.buffer: done[a.name] for a in self.reference.arrays if a.role is Role.VALUE}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -132,3 +133,15 @@ def test_a_variant_is_checked_where_the_kernel_stores() -> None:
     first = plan[0][0]
     assert first["m"] == 1000 and first["n"] % 64 == 0
     assert [f for s, f in plan if s == first] == list(problem.task.workload.families)
+
+
+def test_a_kernel_that_runs_too_long_is_told_after_one_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(correctness, "TIME_LIMIT_S", 0.5)
+    text = """__global__ void k(float *y, const float *x, int n) {
+      int i = blockIdx.x * blockDim.x + threadIdx.x;
+      if (i < n) { float s = x[i]; for (int k = 0; k < 2000000; k++) s = s * 0.999f + 0.001f; y[i] = s; } }"""
+    problem = open_problem(ProblemRequest("k.cu", text, device="sim:h200-sxm"))
+    began = os.times().children_user
+    done = problem.baseline()
+    assert done.status == "quarantined" and "n=4099" in done.message and "time limit" in done.message
+    assert os.times().children_user - began < 5.0  # a compiler, and the limit; each family would be 36 of it
