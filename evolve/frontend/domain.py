@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from evolve.frontend.polynomial import ONE, Poly, constant, expression, polynomial, variable
 from evolve.frontend.prove import Known, facts_of, negate, nonnegative, simplify, variable_atom
@@ -194,13 +195,8 @@ def _bound_axis(
     else:
         raise UnboundedError(line, name)
     domain.reach[name] = extent
-    if not splits:
-        domain.loops.append(Axis(name, extent, axis))
-        domain.substitution[name] = variable(name)
-        return
-    strides = [ONE, *splits]
     sizes: list[Poly] = []
-    for low, high in zip(strides, [*splits, extent], strict=True):
+    for low, high in pairwise([ONE, *splits, extent]):
         size, rest = high.divide(low)
         if rest.terms:
             raise RefusalError(
@@ -208,17 +204,36 @@ def _bound_axis(
                 "division of a thread index",
                 f"the number of threads, {_show(extent)}, is not a multiple of {_show(low)} that can be seen",
             )
-        sizes.append(size)
-    total = Poly(())
+        sizes += _factors(size, [n for n, _ in domain.known.lowest])
+    if len(sizes) == 1:
+        domain.loops.append(Axis(name, extent, axis))
+        domain.substitution[name] = variable(name)
+        return
+    total, stride = Poly(()), ONE
     made: list[Axis] = []
-    for k in range(len(sizes) - 1, -1, -1):
-        if sizes[k] == ONE:
-            continue
-        digit = f"{name}.{k}"
-        made.append(Axis(digit, sizes[k], axis))
-        total = total + variable(digit) * strides[k]
-    domain.loops += made
+    for k, size in enumerate(sizes):
+        if size != ONE:
+            digit = f"{name}.{k}"
+            made.append(Axis(digit, size, axis))
+            total = total + variable(digit) * stride
+        stride = stride * size
+    domain.loops += reversed(made)
     domain.substitution[name] = total
+
+
+def _factors(size: Poly, scalars: list[str]) -> list[Poly]:
+    """Loops with as many iterations as a product of scalars, innermost first: later parameters vary faster.
+
+    One loop over a product is nothing that can be proved about: its accesses are not affine.
+    """
+    if len(size.terms) != 1:
+        return [size]
+    atoms, factor = size.terms[0]
+    names = [a.name for a in atoms if isinstance(a, Var) and a.name in scalars]
+    if len(names) < 2 or len(names) != len(atoms) or factor < 1:
+        return [size]
+    inner, *outer = sorted(names, key=scalars.index, reverse=True)
+    return [variable(inner) * constant(factor), *(variable(n) for n in outer)]
 
 
 def _show(p: Poly) -> str:

@@ -217,6 +217,27 @@ VARIANTS = {
           x[i] = 2.0f * y[i];
         }
         void call(float *x, float *y, int n) { scale<<<n / 32, 32>>>(x, y, n); }""",
+    "flat over a product of sizes": """
+        __global__ void relu(const float *x, float *y, int rows, int cols) {
+          int i = blockIdx.x * blockDim.x + threadIdx.x;
+          if (i < rows * cols) y[i] = fmaxf(x[i], 0.f);
+        }""",
+    "rows counted by a product, the last size within the row": """
+        __global__ void bias(float *out, const float *b, int B, int T, int C) {
+          for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < B * T * C; i += gridDim.x * blockDim.x)
+            out[i] += b[i % C];
+        }""",
+    "a block a row of a batch": """
+        __global__ void scale(float *out, const float *x, int C, int B, int T) {
+          int bt = blockIdx.x;
+          if (bt >= B * T) return;
+          for (int c = threadIdx.x; c < C; c += blockDim.x) out[bt * C + c] = 2.f * x[bt * C + c];
+        }""",
+    "four elements for each of a product": """
+        __global__ void quads(float *y, const float *x, int n, int m) {
+          int i = blockIdx.x * blockDim.x + threadIdx.x;
+          if (i < 4 * n * m) y[i] = x[i] + 1.f;
+        }""",
     "a cursor stepped where it is used": """
         __global__ void spread(const float *x, float *y, int rows, int cols) {
           int r = blockIdx.x * blockDim.x + threadIdx.x;
@@ -286,3 +307,10 @@ def test_an_unguarded_kernel_covers_what_its_launch_covers(lift_text: Lift) -> N
 def test_unnamed_digits_are_called_row_and_col(lift_text: Lift) -> None:
     text = print_kernel(lift_text(VARIANTS["gelu with erf, a bias by column and a flat index"]).kernel)
     assert "out[row, col] = 0.5:f32 * (in[row, col] + bias[col])" in text
+
+
+def test_a_product_of_sizes_is_a_loop_for_each(lift_text: Lift) -> None:
+    text = print_kernel(lift_text(VARIANTS["flat over a product of sizes"]).kernel)
+    assert "y[row, col] = max(x[row, col], 0.0:f32)" in text
+    text = print_kernel(lift_text(VARIANTS["four elements for each of a product"]).kernel)
+    assert "for row in 0..n:   # parallel\n    for col in 0..m * 4:   # parallel" in text
