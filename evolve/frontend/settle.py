@@ -39,7 +39,9 @@ def settle(
         if same not in done:
             done.add(same)
             _settle_one(o, p, here, highest, limits)
-    kept = _strongest(list(limits.items()), Known(lowest=known.lowest))
+    # In an order that is the same in every run: which of several is left out depends on it.
+    in_order = sorted(limits.items(), key=lambda limit: print_expr(expression(limit[0])))
+    kept = _strongest(in_order, Known(lowest=known.lowest))
     facts = [compare(BinaryOp.LE, expression(p), high) for p, high in kept]
     return tuple(sorted(facts, key=print_expr))
 

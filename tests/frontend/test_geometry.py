@@ -300,3 +300,31 @@ def test_halves_of_a_row(lift_text: Lift, cache: Path) -> None:
     lifted = lift_text(f"{HEAD}{body}\n}}\n")
     assert "y[r, c + cols // 2] =" in print_kernel(lifted.kernel)
     assert assert_same(lifted, MANY[1:], cache_dir=cache) == 3
+
+
+def test_facts_are_the_same_in_every_run(tmp_path: Path) -> None:
+    import os
+    import subprocess
+    import sys
+
+    text = """__global__ void rope(const float *q, const float *w, float *y, int B, int H, int T, int D) {
+      int t = blockIdx.x, h = blockIdx.y, b = blockIdx.z, d = threadIdx.x;
+      if (t >= T || h >= H || b >= B || d >= D / 2) return;
+      int base = ((b * H + h) * T + t) * D;
+      y[base + d] = q[base + d] * w[t * (D / 2) + d];
+      y[base + d + D / 2] = q[base + d + D / 2] * w[t * (D / 2) + d];
+    }"""
+    path = tmp_path / "rope.cu"
+    path.write_text(text)
+    code = (
+        "from evolve.frontend.lift import lift;from evolve.ir.printer import print_kernel, print_expr;"
+        f"l = lift({str(path)!r}); print(print_kernel(l.kernel), [print_expr(f) for f in l.no_wrap], l.notes)"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True,
+        ).stdout
+        for seed in (1, 2, 3)
+    }  # fmt: skip
+    assert len(outputs) == 1
