@@ -132,8 +132,8 @@ def _domain(thread: Thread, geometry: Geometry, line: int) -> Domain:
 
 _UNKNOWN = re.compile("unknown type name|use of undeclared|no template named|no member named")
 _FROM_HEADERS = (
-    "headers of libraries are not read: only CUDA's built-in types and functions, and what the file itself "
-    "defines, can be used; 16-bit floats are not supported yet"
+    "headers of libraries are not read: only CUDA's built-in types and functions, and what the file and the "
+    "headers in its folder define, can be used; 16-bit floats are not supported yet"
 )
 
 
