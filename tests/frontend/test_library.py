@@ -16,6 +16,9 @@ from evolve.frontend.lift import Lifted
 from evolve.frontend.refuse import CannotLiftError
 from evolve.ir.errors import EvolveError
 from evolve.ir.evaluate import evaluate
+from evolve.ir.expr import Cast
+from evolve.ir.types import DType
+from evolve.ir.visit import leaves
 from evolve.toolchain.nvrtc import compile_cuda
 from tests.interpreter import run
 
@@ -88,3 +91,17 @@ def test_unknown_functions_are_refused(lift_text: Lift) -> None:
         lift_text(f"{HEAD}  y[i] = lgammaf(x[i]);\n}}\n")
     with pytest.raises(CannotLiftError, match="meaning is not known"):
         lift_text(f"{HEAD}  y[i] = __int_as_float(m);\n}}\n")
+
+
+@pytest.mark.parametrize("name", ["pow", "fmod", "atan2", "hypot", "fmax", "fmin", "copysign"])
+@pytest.mark.parametrize("arguments", ["x[i], 1.5", "1.5, x[i]"])
+def test_a_float_beside_a_double_is_a_double_everywhere(
+    name: str, arguments: str, lift_text: Lift, cache: Path
+) -> None:
+    """In the lifted kernel, for NVRTC, which lacks these overloads, and on the host."""
+    lifted = lift_text(f"{HEAD}  y[i] = {name}({arguments});\n}}\n")
+    (leaf,) = (leaf for leaf, _ in leaves(lifted.kernel.body))
+    assert isinstance(leaf.value, Cast) and leaf.value.arg.dtype is DType.F64
+    compiled = compile_cuda(lifted.original.text)
+    assert compiled.ok, compiled.log
+    compile_host(render_original(lifted.original), [original_name(lifted.original)], cache)
