@@ -37,6 +37,7 @@ from evolve.scoring.timed import FAMILY, Preparation, TimedShape, secret_seed
 from evolve.sol.gap import Breakdown, gap
 from evolve.toolchain.cubin import read_cubin
 from evolve.toolchain.nvrtc import compile_cuda
+from evolve.workload.model import Sizes
 
 MARGIN = 1.005
 """A challenger is better when the confidence interval of the ratio excludes 1 by more than 0.5 %."""
@@ -107,7 +108,7 @@ class MeasuredScorer:
             built = self._build(rendered)
         except _BuildError as e:
             return Outcome("compile_failed", rendered.text, message=e.message)
-        plan = original_plan(self.task) if is_original else variant_plan(self.task, rendered)
+        plan = original_plan(self.task) if is_original else self._plan(rendered)
         outcome = self._once(built, plan, is_original)
         if outcome.status == "scored" and self._suspiciously_fast(outcome):
             outcome = self._again(built, plan, outcome)
@@ -223,6 +224,24 @@ class MeasuredScorer:
         return Outcome(
             "scored", rendered.text, sum(times), fitness(self.task, times), report.to_json(), detail
         )
+
+    def _plan(self, rendered: Rendered) -> Plan:
+        """`variant_plan`, and every family at each variant's largest size too.
+
+        At the smallest one, often a single element, there is not much that a kernel can get wrong.
+        """
+        plan = variant_plan(self.task, rendered)
+        largest: dict[int, Sizes] = {}
+        for sizes, _ in plan:
+            variant = concretise(rendered, sizes)[0]
+            if variant not in largest or self._bytes(sizes) > self._bytes(largest[variant]):
+                largest[variant] = sizes
+        planned = {(size_key(s), f) for s, f in plan}
+        every = [(s, f) for s in largest.values() for f in self.task.workload.families]
+        return plan + [(s, f) for s, f in every if (size_key(s), f) not in planned]
+
+    def _bytes(self, sizes: Sizes) -> int:
+        return self.task.workload.bytes_at(sizes)
 
     def _suspiciously_fast(self, outcome: Outcome) -> bool:
         return self._best is not None and outcome.time_s is not None and outcome.time_s * HELD < self._best

@@ -56,6 +56,19 @@ def test_inputs_come_from_the_secret(make: Make) -> None:
     assert not np.array_equal(scorer.references.inputs(sizes, "normal")["a"], public)
 
 
+def test_every_family_is_seen_at_a_size_with_room_for_mistakes(make: Make) -> None:
+    """Wrong on one family, from three elements on."""
+
+    def sniffs(x: Launch) -> None:
+        a, _, c, n = x.args
+        vecadd(x)
+        if 2 < n < TIMED and (x.view(a, 2) == 1.0).all():
+            x.view(c, n)[0] = 3.0
+
+    got = make(sniffs=sniffs).score_rendered(candidate("sniffs"))
+    assert got.status == "incorrect" and "ones inputs" in got.message
+
+
 def test_each_candidate_sees_another_family_at_the_timed_size(make: Make) -> None:
     """Wrong on one family only, and only at the timed size: the turn comes, or the duel."""
     ones = 0

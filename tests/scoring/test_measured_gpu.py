@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import cProfile
+import pstats
 import time
 from pathlib import Path
 
@@ -49,12 +51,22 @@ def test_a_program_is_scored(name: str) -> None:
         assert score.status == "scored", score.message
         duel = problem.compare(compiled, compiled)
         dueled = time.monotonic()
+        scorer._digests.clear()
+        scorer._seen.clear()
+        profile = cProfile.Profile()
+        profile.enable()
+        again = time.monotonic()
+        assert problem.score(compiled).status == "scored"
+        again = time.monotonic() - again
+        profile.disable()
     finally:
         scorer.close()
     seconds = made - begin, based - made, scored - start, dueled - scored
     print(name, "prepared, baseline, score, duel: {:.1f} {:.1f} {:.2f} {:.2f} s".format(*seconds))
     print(f"baseline {baseline.time_us:.1f} us, program {score.time_us:.1f} us, fitness {score.fitness:.3f}")
     print(score.detail["timing"], duel)
+    print(f"scored once more, with everything prepared: {again:.2f} s")
+    pstats.Stats(profile).sort_stats("cumulative").print_stats(25)
     assert 0.5 < score.fitness < 1.12
     assert score.detail["timing"][0]["right_by"] == "reference"
     assert not duel.better, "a program is not faster than itself"
