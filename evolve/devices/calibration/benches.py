@@ -17,8 +17,8 @@ Source = Literal["memory", "arithmetic", "tensor", "latency"]
 
 STREAM_BLOCK = 256
 HOPS = 32
-L2_TILE_BYTES = 1024 * 8 * 16
-"""What one block reads in one iteration of `l2_read`: 8 loads of 16 bytes by each of its threads."""
+L2_TILE_BYTES = BLOCK * 16
+"""What one load of every thread of a block reads in `l2_read`: each of its 8 loads takes another tile."""
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ def test_l2_is_read_from_a_quarter_of_it(watched: Whole) -> None:
         for a in request.launches[-1].args
         if not isinstance(a, BufferArg) and a.name == "tiles"
     }
-    assert tiles == {memory.nbytes // (128 * 1024)}
+    assert tiles == {memory.nbytes // (16 * 1024)}
 
 
 def test_a_cold_chase_follows_a_sweep_of_four_times_l2(watched: Whole) -> None:

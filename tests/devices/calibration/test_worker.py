@@ -56,7 +56,7 @@ def loop(bench: Loop) -> Callable[[Launch], None]:
     def run(x: Launch) -> None:
         if bench.kernel == "l2_read":
             memory, sink, cycles, tiles, n = x.args
-            x.view(memory, tiles * 1024 * 8 * 16, np.uint8)
+            x.view(memory, tiles * 1024 * 16, np.uint8)
             rate = 30.0
         else:
             sink, cycles, a, b, n = x.args
