@@ -7,7 +7,7 @@ Before every launch two buffers of the worker's own are overwritten, the second 
 everything else out of L2, and then the first is read, so that L2 holds clean lines of it: otherwise the
 candidate would be charged for writing back what the flush left dirty, up to the whole of L2. Persisting
 lines are given up first. Everything that a kernel could have hidden in these buffers is gone as well.
-(Reading 30 MiB on an H200: 11.6 us after this flush, 14.7 us after one that only writes, 7.3 us again at once.)
+(Reading 30 MiB on an H200: 11.6 us after this flush, 14.7 us after one that only writes, 7.3 us warm.)
 
 The launches are queued behind this work, so that the host's time to launch them is not in the measurement.
 """
