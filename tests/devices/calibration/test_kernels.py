@@ -29,8 +29,8 @@ OPCODES = {
 }
 OTHERS_PER_HUNDRED = {"shared_read": 250, "l2_read": 900}
 """Instructions besides the measured ones, for 100 of these: a 16-byte load has its four words used, in time
-that it leaves free. A warp's load takes four clocks of shared memory's port, and eight of L2's, in which an SM
-issues 32 instructions. L2's addresses are random, see the kernel. All others: three per cent."""
+that it leaves free. A warp's load takes four clocks of shared memory's port, and eight of L2's, in which an
+SM issues 32 instructions. L2's addresses are random, see the kernel. All others: three per cent."""
 
 
 @cache
