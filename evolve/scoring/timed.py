@@ -32,7 +32,7 @@ FAMILY = "normal"
 """All candidates are timed on the same distribution: values change power, and so clocks."""
 COPIES = 3
 SHARE = 0.2
-"""Of the GPU's memory that the sets of one timed size may take."""
+"""Of the GPU's memory, for the sets of all timed sizes; restoring them and families take as much again each."""
 SHIFT_BYTES = 256
 ORIGINAL_LIMIT_S = 60.0
 
@@ -128,8 +128,9 @@ class Preparation:
         return None if any(c.wrong for c in done.compared.values()) else (key, expected)
 
     def _room(self, sizes: Sizes) -> int:
-        """How many sets of these sizes fit in SHARE of the GPU's memory."""
-        return int(SHARE * self.worker.info.memory_bytes / max(1, self.task.workload.bytes_at(sizes)))
+        """How many sets of these sizes fit in one timed size's part of SHARE of the GPU's memory."""
+        share = SHARE * self.worker.info.memory_bytes / len(self.task.workload.timed)
+        return int(share / max(1, self.task.workload.bytes_at(sizes)))
 
     def _resident(
         self, key: str, sizes: Sizes, family: str, seed: int, shift: int, original: Original

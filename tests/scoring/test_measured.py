@@ -11,6 +11,7 @@ import pytest
 from evolve.ir.errors import EvolveError
 from evolve.ir.expr import TRUE, Binary, BinaryOp, index, var
 from evolve.ir.types import DType
+from evolve.scoring import timed
 from evolve.scoring.held_out import draw
 from evolve.scoring.measured import MeasuredScorer
 from evolve.scoring.references import Expected
@@ -45,6 +46,14 @@ def test_the_timed_sets_differ_in_content_and_place(make: Make) -> None:
     sets = [scorer.worker.local.sets[k] for k in scorer.shapes[0].keys]
     assert len({s.host["a"].tobytes() for s in sets}) == 3
     assert {s.pointer("a") % 4096 for s in sets} == {0, 256, 512}
+
+
+def test_fewer_sets_where_memory_is_short(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = task().workload.bytes_at(task().workload.timed[0])
+    monkeypatch.setattr(timed, "SHARE", 2.5 * size / (1 << 30))
+    assert len(make().shapes[0].keys) == 2
+    monkeypatch.setattr(timed, "SHARE", 0.0)
+    assert len(make().shapes[0].keys) == 1
 
 
 def test_inputs_come_from_the_secret(make: Make) -> None:
