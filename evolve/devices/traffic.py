@@ -144,6 +144,11 @@ class Traffic:
             partial_seen=sum(s.partial_lines for s in found) if space == "global" else None,
         )
 
+    def shared_ends(self) -> float:
+        """Sectors at the ends of stored ranges that lie partly outside: another warp writes the rest."""
+        stores = [s for s in self.sites if s.space == "global" and s.write]
+        return sum(s.partial_lines for s in stores if s.partial_sectors < s.sectors / 2)
+
     def lines(self, *, write: bool | None = None) -> float:
         """L1 tag look-ups of global accesses."""
         return sum(s.lines for s in self.sites if s.space == "global" and write in (None, s.write))

@@ -164,12 +164,12 @@ def test_a_report_is_json_and_text() -> None:
     report = gap(BOUND, slow(dram=1.2, latency=1.0))
     assert json.loads(json.dumps(report.to_json()))["binding"] == "latency"
     assert report.lines() == [
-        "279 us estimated, 45% of the speed of light (127 us, bound by DRAM)",
+        "273 us estimated, 45% of the speed of light (124 us, bound by DRAM)",
         "latency-bound: DRAM busy 55%, issue slots 0% of the time",
         "lost to",
-        "  127 us  45%  latency",
+        "  124 us  45%  latency",
         f"{'':15}too little is in flight; more independent loads in each thread [unroll, split, vectorize]",
-        " 25.3 us   9%  memory system",
+        " 24.8 us   9%  memory system",
         "               the traffic that is needed anyway, slower than the best that was measured",
     ]
 
@@ -204,8 +204,8 @@ def test_a_ceiling_that_nobody_measured_is_said() -> None:
 
 def test_a_bound_in_words_gives_each_level_with_its_source() -> None:
     lines = BOUND.lines()
-    assert lines[0] == ("127 us attainable, bound by DRAM; no run below 98.7 us (data sheet, DRAM)")
-    assert lines[1].startswith("  127 us  DRAM: 268 MB read, 268 MB written; rate measured")
+    assert lines[0] == ("124 us attainable, bound by DRAM; no run below 98.7 us (data sheet, DRAM)")
+    assert lines[1].startswith("  124 us  DRAM: 268 MB read, 268 MB written; rate measured")
     assert [x[10:].split(":")[0].split(";")[0] for x in lines[1:]][1:3] == ["L2", "issue slots"]
 
 
