@@ -33,17 +33,14 @@ TOP = 4
 
 @dataclass(frozen=True)
 class Row:
-    """One program: seconds measured, and the model's estimates of its launches."""
+    """One program: seconds measured and estimated, and the estimates of its launches."""
 
     kernel: str
     population: str
     program: str
     measured: float
     estimates: tuple[Estimate, ...]
-
-    @property
-    def estimated(self) -> float:
-        return sum(e.time_s for e in self.estimates)
+    estimated: float
 
 
 def read(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -80,7 +77,9 @@ def evaluate(records: Sequence[dict[str, Any]], profile_name: str = "h200-sxm") 
     for record, image, sass in zip(records, images, decoded, strict=True):
         estimates = tuple(_estimate(profile, launch, image, sass) for launch in record["launches"])
         measured = median(record["samples_us"]) * 1e-6
-        rows.append(Row(record["kernel"], record["population"], record["program"], measured, estimates))
+        estimated = sum(e.time_s for e in estimates)
+        row = Row(record["kernel"], record["population"], record["program"], measured, estimates, estimated)
+        rows.append(row)
     return rows
 
 

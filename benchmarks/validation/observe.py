@@ -2,7 +2,7 @@
 
     python benchmarks/validation/observe.py --commit C --out FILE.jsonl.xz DRAWS.jsonl...
 
-One record a program: its measured times (cold L2, events, `evolve.devices.cuda`), and the inputs of
+One record a program: its measured times (events, L2 cold), and the inputs of
 `evolve.devices.estimate.estimate`: resources, machine code, lines, traffic of an average block, launches.
 With these the model can be evaluated again, without a GPU or a compiler (`evaluate.py`). Programs that the
 host cannot trace are recorded with the reason.
@@ -15,20 +15,20 @@ import base64
 import json
 import lzma
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from math import prod
 from pathlib import Path
 from typing import Any
 
-from evolve.codegen.launch import ConcreteLaunch
+import numpy as np
+
+from evolve.codegen.launch import BufferArg, ConcreteLaunch
 from evolve.codegen.module import render
 from evolve.codegen.rendered import concretise
-from evolve.devices.cuda.client import CudaWorker
-from evolve.devices.cuda.messages import Measure, SetArrays
 from evolve.devices.sampled import traffic_at
 from evolve.devices.sim.build import compile_host
 from evolve.devices.sim.tracing import TraceBuffer
@@ -45,8 +45,22 @@ from evolve.workload.inputs import numpy_dtype
 KERNELS = Path(__file__).parents[2] / "kernels"
 ORIGINAL = ""
 FAMILY = "normal"
-LIMIT_S = 20.0
-"""A program that is slower than this for one launch is not timed."""
+WRITTEN, READ_BYTES = 256 << 20, 128 << 20
+MOST_US = 1e5
+"""A program that takes longer is timed once."""
+PAIRS = ((2e4, 3), (3e3, 5), (0.0, 11))
+"""Samples after each flush for programs that take longer than so many microseconds."""
+READ = """extern "C" __global__ void ev_read(const uint4* p, size_t n, unsigned* sink) {
+    unsigned all = 0;
+    const size_t step = (size_t)gridDim.x * blockDim.x;
+    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += step) {
+        const uint4 v = p[i];
+        all ^= v.x ^ v.y ^ v.z ^ v.w;
+    }
+    if (all == 0x12345u) *sink = all;
+}
+"""
+TYPES = {"f32": "float32", "f64": "float64", "i32": "int32", "u32": "uint32", "i64": "int64", "u64": "uint64"}
 
 
 @cache
@@ -110,25 +124,81 @@ def prepare(draw: dict[str, Any]) -> dict[str, Any]:
 
 
 class Gpu:
-    """Times programs; the arrays of one kernel at a time are resident."""
+    """Times programs; the arrays of one kernel at a time are resident.
+
+    Before every launch 256 MiB are overwritten, before every second one 128 MiB of something else are read
+    then: `samples_us` follow this clean flush, `dirty_us` the other, which leaves L2 full of lines to be
+    written back.
+    """
 
     def __init__(self) -> None:
-        self.worker = CudaWorker(0, timeout_s=LIMIT_S)
+        import pycuda.driver as cuda
+
+        self.cuda = cuda
+        cuda.init()
+        self.device = cuda.Device(0)
+        self.context = self.device.retain_primary_context()
+        self.context.push()
+        built = compile_cuda(READ, "sm_90")
+        assert built.cubin is not None, built.log
+        self.module = cuda.module_from_buffer(built.cubin)
+        self.read = self.module.get_function("ev_read")
+        self.written, self.other = cuda.mem_alloc(WRITTEN), cuda.mem_alloc(READ_BYTES)
+        self.sink = cuda.mem_alloc(4)
+        cuda.memset_d8(self.other, 1, READ_BYTES)
         self.kernel = ""
+        self.arrays: dict[str, Any] = {}
+
+    def close(self) -> None:
+        self.context.pop()
 
     def time(self, kernel: str, cubin: bytes, launches: tuple[ConcreteLaunch, ...]) -> dict[str, Any]:
         if kernel != self.kernel:
-            task = problem_of(kernel).task
-            inputs = References(task).inputs(task.workload.timed[0], FAMILY)
-            self.worker.set_arrays(SetArrays("timed", inputs))
-            self.kernel = kernel
+            self._load(kernel)
+        module = self.cuda.module_from_buffer(cubin)
+        calls = [self._call(module, launch) for launch in launches]
+        first = self._once(calls, clean=True)
+        if first > MOST_US:
+            return {"samples_us": [round(first, 2)], "dirty_us": []}
+        pairs = next(n for least, n in PAIRS if first > least)
+        self._once(calls, clean=True)
+        both = [(self._once(calls, clean=True), self._once(calls, clean=False)) for _ in range(pairs)]
+        return {"samples_us": [round(a, 2) for a, _ in both], "dirty_us": [round(b, 2) for _, b in both]}
+
+    def _load(self, kernel: str) -> None:
+        for array in self.arrays.values():
+            array.free()
+        task = problem_of(kernel).task
+        inputs = References(task).inputs(task.workload.timed[0], FAMILY)
+        self.arrays = {name: self.cuda.to_device(np.ascontiguousarray(a)) for name, a in inputs.items()}
+        self.kernel = kernel
+
+    def _call(self, module: Any, launch: ConcreteLaunch) -> Callable[[], None]:
+        function = module.get_function(launch.kernel)
+        if launch.shared_bytes > 48 * 1024:
+            most = self.cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
+            function.set_attribute(most, launch.shared_bytes)
         # In-place arrays drift for the few launches: that changes no time.
-        done = self.worker.measure(
-            Measure((cubin,), (launches,), "timed", repeats=11, warmup=2, budget_s=0.5)
-        )
-        if done.error or not done.samples_us:
-            return {"not_timed": done.error or "no samples"}
-        return {"samples_us": [round(x, 2) for x in done.samples_us[0]]}
+        arguments = [
+            np.uint64(int(self.arrays[a.name]))
+            if isinstance(a, BufferArg)
+            else np.dtype(TYPES[a.dtype]).type(a.value)
+            for a in launch.args
+        ]
+        return partial(function, *arguments, grid=launch.grid, block=launch.block, shared=launch.shared_bytes)
+
+    def _once(self, calls: list[Callable[[], None]], *, clean: bool) -> float:
+        self.cuda.memset_d8(self.written, 0, WRITTEN)
+        if clean:
+            arguments = (np.uint64(int(self.other)), np.uint64(READ_BYTES // 16), np.uint64(int(self.sink)))
+            self.read(*arguments, grid=(1056, 1, 1), block=(256, 1, 1))
+        start, end = self.cuda.Event(), self.cuda.Event()
+        start.record()
+        for call in calls:
+            call()
+        end.record()
+        end.synchronize()
+        return float(start.time_till(end)) * 1e3
 
 
 def draws(paths: list[Path]) -> Iterator[dict[str, Any]]:
@@ -151,8 +221,8 @@ def main() -> None:
         "commit": args.commit,
         "date": datetime.now(UTC).date().isoformat(),
         "nvrtc": ".".join(map(str, nvrtc_version())),
-        "gpu": gpu and gpu.worker.info.name,
-        "driver_cuda": gpu and gpu.worker.info.driver_version,
+        "gpu": gpu and gpu.device.name(),
+        "driver_cuda": gpu and gpu.cuda.get_driver_version(),
     }
     done = 0
     with lzma.open(args.out, "wt") as out, ProcessPoolExecutor(args.processes) as pool:
@@ -165,6 +235,8 @@ def main() -> None:
             done += 1
             if done % 50 == 0:
                 print(done, record["kernel"], flush=True)
+    if gpu is not None:
+        gpu.close()
 
 
 if __name__ == "__main__":
