@@ -32,7 +32,7 @@ FAMILY = "normal"
 """All candidates are timed on the same distribution: values change power, and so clocks."""
 COPIES = 3
 SHARE = 0.2
-"""Of the GPU's memory, for the sets of all timed sizes; restoring them and families take as much again each."""
+"""Of the GPU's memory, for the sets of all timed sizes; restoring them and families take as much again."""
 SHIFT_BYTES = 256
 ORIGINAL_LIMIT_S = 60.0
 
