@@ -11,14 +11,13 @@ from evolve.codegen.launch import ConcreteLaunch
 from evolve.codegen.module import render
 from evolve.codegen.rendered import Rendered, concretise
 from evolve.devices.estimate import Estimate
-from evolve.devices.sampled import estimate_at
 from evolve.devices.sim.build import HostProgram, compile_host
-from evolve.devices.sim.tracing import TraceBuffer
 from evolve.ir.errors import EvolveError
 from evolve.ir.kernel import Module
 from evolve.ir.printer import print_expr
 from evolve.scoring.correctness import Checked, Correctness, Failure, at_sizes, refused
 from evolve.scoring.fitness import beats_physics, fitness
+from evolve.scoring.model import estimates
 from evolve.scoring.references import References
 from evolve.scoring.task import Outcome, Task
 from evolve.sol.gap import gap
@@ -27,8 +26,6 @@ from evolve.toolchain.cubin import Cubin, read_cubin
 from evolve.toolchain.lines import LINE_INFO
 from evolve.toolchain.nvrtc import compile_cuda
 from evolve.toolchain.sass import Sass, disassemble
-from evolve.workload.inputs import numpy_dtype
-from evolve.workload.model import Sizes
 
 
 @dataclass(frozen=True)
@@ -101,19 +98,8 @@ class EstimatedScorer:
             too_much = self._unlaunchable(cubin, launches)
             if too_much:
                 return Outcome("compile_failed", rendered.text, message=too_much)
-            b = self.task.bounds[shape]
             try:
-                parts = estimate_at(
-                    self.task.profile,
-                    program,
-                    sizes,
-                    lambda s: concretise(rendered, s),
-                    self._buffers,
-                    cubin.kernels,
-                    sass,
-                    footprint=(b.bytes_read, b.bytes_written),
-                    work=b.least_fp32,
-                )
+                parts = estimates(self.task, rendered, program, cubin.kernels, sass, shape)
             except EvolveError as e:
                 # Every shape passed, so what stops the trace is a limit of the host's or its made-up data.
                 failure = refused(e, f"traced at {at_sizes(sizes)} for the estimate")
@@ -150,12 +136,6 @@ class EstimatedScorer:
                     f"does not fit an SM of {self.task.profile.name}"
                 )
         return None
-
-    def _buffers(self, sizes: Sizes) -> dict[str, TraceBuffer]:
-        return {
-            a.name: TraceBuffer(numpy_dtype(a.dtype).name, prod(a.shape(sizes)))
-            for a in self.task.workload.arrays
-        }
 
     def _detail(
         self, rendered: Rendered, cubin: Cubin, checked: Checked, variants: list[int]

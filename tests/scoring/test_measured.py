@@ -41,6 +41,18 @@ def test_an_honest_kernel_is_scored(make: Make) -> None:
     assert timing["checked_launches"] >= 20
 
 
+def test_what_leads_is_explained_by_the_model(make: Make) -> None:
+    scorer = make(better=vecadd)
+    first, got = scorer.baseline(), scorer.score_rendered(candidate("better"))
+    again = scorer.score_rendered(candidate("better"))
+    for outcome in (first, got):
+        names = {c["name"] for c in outcome.gap["causes"]}
+        assert names and names != {"unexplained"}
+        assert outcome.gap["timing"] == "measured"
+        assert outcome.gap["time_s"] == pytest.approx(outcome.time_s)
+    assert {c["name"] for c in again.gap["causes"]} == {"unexplained"}
+
+
 def test_the_timed_sets_differ_in_content_and_place(make: Make) -> None:
     scorer = make()
     sets = [scorer.worker.local.sets[k] for k in scorer.shapes[0].keys]

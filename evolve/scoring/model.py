@@ -1,0 +1,62 @@
+"""The time model on a module at a timed size, for estimates and for what a measured time consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from evolve.codegen.rendered import Rendered, concretise
+from evolve.devices.estimate import Estimate
+from evolve.devices.sampled import estimate_at
+from evolve.devices.sim.build import HostProgram, compile_host
+from evolve.devices.sim.tracing import TraceBuffer
+from evolve.ir.errors import EvolveError
+from evolve.scoring.task import Task
+from evolve.sol.gap import Breakdown
+from evolve.toolchain.cubin import KernelResources, read_cubin
+from evolve.toolchain.sass import Sass, disassemble
+from evolve.workload.inputs import numpy_dtype
+from evolve.workload.model import Sizes
+
+
+def estimates(
+    task: Task,
+    rendered: Rendered,
+    program: HostProgram,
+    kernels: Mapping[str, KernelResources],
+    sass: Mapping[str, Sass],
+    shape: int,
+) -> tuple[Estimate, ...]:
+    """One for each launch at timed size number `shape`. Raises as `estimate_at`."""
+    bound = task.bounds[shape]
+
+    def buffers(sizes: Sizes) -> dict[str, TraceBuffer]:
+        return {
+            a.name: TraceBuffer(numpy_dtype(a.dtype).name, prod(a.shape(sizes))) for a in task.workload.arrays
+        }
+
+    return estimate_at(
+        task.profile,
+        program,
+        task.workload.timed[shape],
+        lambda sizes: concretise(rendered, sizes),
+        buffers,
+        kernels,
+        sass,
+        footprint=(bound.bytes_read, bound.bytes_written),
+        work=bound.least_fp32,
+    )
+
+
+def explain(task: Task, rendered: Rendered, image: bytes, measured_s: float) -> Breakdown:
+    """How the model divides the time that was measured at the first timed size.
+
+    `image` is a cubin with line information. Where this host cannot trace the kernel, only the time.
+    """
+    try:
+        program = compile_host(rendered.text, list(rendered.signatures))
+        kernels = read_cubin(image).kernels
+        first = estimates(task, rendered, program, kernels, disassemble([image])[0], 0)[0]
+    except (EvolveError, ValueError, IndexError):
+        return Breakdown(measured_s, "measured")
+    return first.breakdown(measured_s)
