@@ -181,5 +181,18 @@ class SerialEvaluator:
 
 
 def compare_texts(problem: Problem[Any], first: str, second: str) -> Comparison:
-    """Times two program texts against each other; the empty text is the kernel as given."""
-    return problem.compare(problem.compile(problem.parse(first)), problem.compile(problem.parse(second)))
+    """Times two program texts against each other; the empty text is the kernel as given.
+
+    An error that is not about the machine leaves the first no better, the error in `detail`: raised, it would
+    stop the run at this very comparison each time that it is resumed.
+    """
+    try:
+        return problem.compare(problem.compile(problem.parse(first)), problem.compile(problem.parse(second)))
+    except EvolveError as error:
+        if error.code in ABOUT_THE_MACHINE:
+            raise
+        return Comparison(0.0, 0.0, False, {"error": f"{error.code}: {error}"})
+    except Exception as error:
+        if os.environ.get("EVOLVE_DEBUG"):
+            raise
+        return Comparison(0.0, 0.0, False, {"error": f"internal error: {_describe(error)}"})
