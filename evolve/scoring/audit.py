@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from evolve.devices.cuda.messages import Measured
-from evolve.scoring.fitness import COMPUTE_FLOOR, DRAM_FLOOR
+from evolve.scoring.fitness import floor_s
 from evolve.scoring.task import Status
 from evolve.sol.bound import Bound
 
@@ -29,25 +29,8 @@ class Doubt:
     message: str
 
 
-def floor_s(bound: Bound) -> tuple[float, str]:
-    """The shortest time that is believed, seconds, and the term of the hard bound that sets it.
-
-    0.95 of the DRAM term, because the memory clock may be a little above the data sheet's, and 0.92 of an
-    arithmetic one, because data sheets state peaks at lower clocks than the boost clock. L2 is cold, so
-    compulsory reads come from DRAM even when everything fits L2; what L2 can hold of the writes is not in
-    the hard bound.
-    """
-    floors = {
-        name: t * (DRAM_FLOOR if name == "dram" else COMPUTE_FLOOR) for name, t in bound.hard_terms.items()
-    }
-    if not floors:
-        return 0.0, ""
-    binding = max(floors, key=lambda n: floors[n])
-    return floors[binding], binding
-
-
 def times_us(measured: Measured, sequence: int = 0) -> tuple[float, float | None]:
-    """Median time of a sample, and of a launch in a batch without what an empty launch takes there.
+    """Median time of a sample, and of a launch in a batch, microseconds, the launches' own cost included.
 
     The second is None for kernels that are not short.
     """

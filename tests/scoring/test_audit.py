@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from evolve.devices.cuda.messages import Batch, Clocks, Measured, Mismatch
-from evolve.scoring.audit import clock_moved, doubt, floor_s, record, summary, times_us
+from evolve.scoring.audit import clock_moved, doubt, record, summary, times_us
 from evolve.sol.bound import Bound
 
 BOUND = Bound(
@@ -53,13 +53,6 @@ def test_the_dram_floor_is_95_percent(us: float, believed: bool) -> None:
 def test_the_arithmetic_floor_is_92_percent(us: float, believed: bool) -> None:
     bound = replace(BOUND, hard_terms={"dram": 10e-6, "fp32": 100e-6}, hard_binding="fp32")
     assert (doubt(replace(GOOD, samples_us=((us,) * 10,)), bound, "n=5") is None) == believed
-
-
-def test_the_floor_is_that_of_the_term_that_asks_most() -> None:
-    """fp32 at 0.92 x 104 asks for more than DRAM at 0.95 x 100, though DRAM may bind elsewhere."""
-    bound = replace(BOUND, hard_terms={"dram": 100e-6, "fp32": 104e-6})
-    assert floor_s(bound) == (pytest.approx(95.68e-6), "fp32")
-    assert floor_s(replace(BOUND, hard_terms={})) == (0.0, "")
 
 
 def test_a_batch_is_held_to_the_floor_too() -> None:
