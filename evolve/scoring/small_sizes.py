@@ -52,19 +52,22 @@ class SmallSizes:
 
     def check(self, built: Built, plan: Plan, is_original: bool) -> Doubt | None:
         """The first thing that is wrong with a module on this plan. Raises EvolveError as CudaWorker."""
-        ran: set[int] = set()
+        ran: set[int] = set()  # and stored something
         for sizes, family in plan:
             variant, launches = concretise(built.rendered, sizes)
             if not launches:
                 continue  # an empty domain: nothing runs and nothing is written
-            ran.add(variant)
             failed = self._check_at(built.cubin, launches, sizes, family, is_original)
             if failed is not None:
                 return failed
+            if self._stores(sizes, family):
+                ran.add(variant)
         wanted = {-1} if is_original else set(range(len(built.rendered.variants)))
         if wanted - ran:
-            number = min(wanted - ran) + 1
-            return Doubt("quarantined", f"not judged: no shape was found at which variant {number} runs")
+            first = min(wanted - ran)
+            who = f"variant {first + 1}" if first >= 0 else "the kernel"
+            what = f"not judged: no sizes were found at which {who} runs and stores anything"
+            return Doubt("quarantined", what)
         return None
 
     def _check_at(
@@ -95,6 +98,14 @@ class SmallSizes:
                 what = f"{at}, {family} inputs: {name} is off by {error:.3g} times the tolerance"
                 return Doubt("incorrect", what)
         return None
+
+    def _stores(self, sizes: Sizes, family: str) -> bool:
+        """Whether a right result shows there: else it could not be told from a kernel that does nothing."""
+        expected, must = self.references.expected(sizes, family), self._must_write(sizes, family)
+        return any(
+            bool((expected.values[n] != expected.inputs[n]).any()) if n in self.task.inouts else must[n].any()
+            for n in self.task.outputs
+        )
 
     def _execute(self, cubin: bytes, launches: tuple[ConcreteLaunch, ...]) -> Executed:
         return self.worker.execute(
