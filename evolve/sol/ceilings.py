@@ -156,11 +156,6 @@ def sfu_ceiling(profile: Profile) -> Ceiling:
     return _measured(profile, lambda m: m.ex2_gops, 1e9, _assumed(SFU_FRACTION, peak, "the peak"))
 
 
-def sfu_rate(profile: Profile) -> float:
-    """Special-function results per second that programs usually reach."""
-    return _usual(profile, lambda m: m.ex2_gops, 1e9, sfu_ceiling)
-
-
 def int_ceiling(profile: Profile) -> Ceiling:
     """Integer and comparison instructions of one lane per second; half the fp32 rate where the profile does
     not say."""
