@@ -24,6 +24,7 @@ _LOG2_WORK = 36
 _SMALL = 16
 _DATA_SCALAR = 1.25
 _INTEGER_DATA = 3
+_WARP = 32
 # Tiny, odd, prime, a warp, around a block, and one of some size.
 _CHECK_1D = (1, 3, 7, 17, 33, 64, 255, 1024, 4099)
 _CHECK = ((1, 1), (2, 4), (3, 7), (17, 13), (32, 64), (65, 129), (5, 257))
@@ -92,7 +93,8 @@ def _timed(kernel: Kernel, no_wrap: tuple[Expr, ...]) -> Sizes:
     elif len(largest) == 2:
         side = _TWO_DIMENSIONS
     else:
-        side = int(2 ** (_LOG2_ELEMENTS / max(1, len(largest))))
+        # Whole warps: sizes that nothing divides are for the checks, people time round ones.
+        side = int(2 ** (_LOG2_ELEMENTS / max(1, len(largest)))) // _WARP * _WARP or _WARP
     chosen = {n: side if n in largest or n in work else _SMALL for n in sizes}
     # Conditions on sizes alone first; what follows keeps them, so a size that they bind does not grow again.
     data, gate = _data_scalars(kernel), gates(kernel)

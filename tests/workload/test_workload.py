@@ -46,6 +46,17 @@ def test_timed_sizes(kernel: object, size: str, timed: dict[str, int]) -> None:
         assert workload.bytes_at(sizes) < 4_000_000
 
 
+def test_sizes_of_many_dimensions_are_whole_warps() -> None:
+    text = """__global__ void nhwc(const float *x, float *y, int B, int C, int H, int W) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i >= B * C * H * W) return;
+        int w = i % W, h = (i / W) % H, c = (i / (W * H)) % C, b = i / (W * H * C);
+        y[((b * H + h) * W + w) * C + c] = x[i];
+    }"""
+    (sizes,) = infer(lift("nhwc.cu", None, text)).timed
+    assert sizes == {"B": 96, "C": 96, "H": 96, "W": 96}
+
+
 def test_sizes_shrink_until_index_arithmetic_fits() -> None:
     small = (compare(BinaryOp.LE, mul(var("rows"), var("cols")), 2**20),)
     (sizes,) = infer(handmade(kernels_ir.softmax(), "rows", small)).timed
