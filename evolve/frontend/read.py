@@ -153,6 +153,8 @@ class Reader:
             return (Group(self._body(c), line),)
         if k == "NULL_STMT":
             return ()
+        if k == "UNEXPOSED_STMT" and len(children(c)) == 1:  # hints: `#pragma unroll`, [[likely]]
+            return self._statement(children(c)[0])
         if k == "DECL_STMT":
             return tuple(s for d in children(c) for s in self._declaration(d))
         if k == "IF_STMT":

@@ -122,6 +122,10 @@ SAME = {
     "the row before": "if (i != 0) a = x[i - 1]; else a = 2.f;",
     "the first apart": "for (int j = 0; j < m; ++j) { if (j == 0) a += 1.f; else a += x[j - 1]; }",
     "a test before a read": "if (i > 0 && x[i - 1] > 0.f) a = 3.f; if (i == 0 || x[i - 1] < 0.f) a += 1.f;",
+    "loops with hints": (
+        "\n#pragma unroll 4\nfor (int j = 0; j < m; ++j) a += x[j];"
+        "\n#pragma unroll\nfor (int j = 0; j < 3; ++j) if (j < m) [[likely]] { a += x[j]; }"
+    ),
     "alternatives around a condition": "if (i == 0 || i == n - 1) { if (m > 3) a = 1.f; }",
 }
 
