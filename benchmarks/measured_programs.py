@@ -105,24 +105,23 @@ def main() -> None:
     parser.add_argument("kernels", nargs="*")
     args = parser.parse_args()
     names = args.kernels or sorted(p.stem for p in (HERE / "programs").glob("*.dsl"))
-    results = []
+    document: dict[str, Any] = {
+        "command": "python benchmarks/measured_programs.py --commit COMMIT --out FILE",
+        "commit": args.commit,
+        "date": datetime.now(UTC).date().isoformat(),
+        "nvrtc": ".".join(map(str, nvrtc_version())),
+        "timing": "CUDA events around each launch, L2 cold and clean before it, median",
+        "results": [],
+    }
     for name in names:
         record = measure(name, args.device)
-        results.append(record)
+        document["results"].append(record)
+        args.out.write_text(json.dumps(document, indent=1) + "\n")
         shown = {
             k: record.get(k)
             for k in ("status", "message", "baseline_us", "time_us", "estimated_us", "copy_fraction")
         }
         print(name, json.dumps(shown), flush=True)
-    document = {
-        "command": "python benchmarks/measured_programs.py --commit COMMIT --out FILE",
-        "commit": args.commit,
-        "date": datetime.now(UTC).date().isoformat(),
-        "nvrtc": ".".join(map(str, nvrtc_version())),
-        "timing": "CUDA events around each launch, L2 overwritten before it, median",
-        "results": results,
-    }
-    args.out.write_text(json.dumps(document, indent=1) + "\n")
 
 
 if __name__ == "__main__":
