@@ -312,11 +312,13 @@ __device__ inline ev_whole ev_most(ev_whole a, ev_whole b) {
     __device__ inline long long NAME##_of(long long x, long long y) { return RESULT; } \\
     __device__ inline ev_whole NAME(ev_whole a, ev_whole b) { \\
         ev_whole r = ev_known(NAME##_of(a.v, b.v)); \\
-        if (ev_gap(a.lo, a.hi) > 63 || ev_gap(b.lo, b.hi) > 63) return ev_free(r.v); \\
-        for (long long x = a.lo; x <= a.hi; ++x) \\
-            for (long long y = b.lo; y <= b.hi; ++y) { \\
-                r.lo = ev_lower(r.lo, NAME##_of(x, y)); \\
-                r.hi = ev_upper(r.hi, NAME##_of(x, y)); \\
+        const unsigned long long m = ev_gap(a.lo, a.hi), n = ev_gap(b.lo, b.hi); \\
+        if (m > 63 || n > 63) return ev_free(r.v); \\
+        for (int i = 0; i <= (int)m; ++i) \\
+            for (int j = 0; j <= (int)n; ++j) { \\
+                const long long one = NAME##_of(a.lo + i, b.lo + j); \\
+                r.lo = ev_lower(r.lo, one); \\
+                r.hi = ev_upper(r.hi, one); \\
             } \\
         return r; \\
     }

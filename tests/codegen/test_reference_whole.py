@@ -145,6 +145,14 @@ def test_unsigned_and_wide_types(cache: Path) -> None:
     np.testing.assert_array_equal(values, [0, 15, 15_000_000_000])
 
 
+def test_operands_at_the_end_of_their_type(cache: Path) -> None:
+    """What tries all values of a range must end where no value is larger."""
+    text = kernel("q[i] = (long long)(x[i] * s) & 0x7fffffffffffffffLL;", "long long")
+    values, tolerances = run(text, np.array([0.5, 3.75, 1000.5], F), 1.0, cache, np.int64)
+    np.testing.assert_array_equal(values, [0, 3, 1000])
+    assert not tolerances.any()
+
+
 @pytest.mark.parametrize("name", list(BODIES))
 def test_the_gpu_text_compiles(name: str) -> None:
     text = render_reference_cuda(lift("k.cu", None, kernel(BODIES[name][0])).kernel).text
