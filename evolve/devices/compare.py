@@ -33,7 +33,8 @@ def bounds(
     """
     w, t = want.astype(np.float64), tolerance.astype(np.float64)
     if dtype.kind != "f":
-        return _whole(np.ceil(w - t), dtype), _whole(np.floor(w + t), dtype)
+        first, last = np.ceil(w - t), np.floor(w + t)
+        return _whole(first, dtype, -np.inf), _whole(last, dtype, np.inf)
     with np.errstate(invalid="ignore", over="ignore"):
         low, high = _rounded(w - t, dtype, np.inf), _rounded(w + t, dtype, -np.inf)
         point = w.astype(dtype)
@@ -79,13 +80,20 @@ def _ends(dtype: np.dtype[Any]) -> tuple[Any, Any]:
     return dtype.type(np.iinfo(dtype).min), dtype.type(np.iinfo(dtype).max)
 
 
-def _whole(x: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Whole numbers in an integer type, those outside it at its ends."""
+def _whole(x: NDArray[Any], dtype: np.dtype[Any], toward: float) -> NDArray[Any]:
+    """Whole numbers in an integer type, those outside it at its ends.
+
+    From 2^53 on several integers round to one float64; it is the outermost of them toward that infinity.
+    """
     first, last = _ends(dtype)
     inside = (x > float(first)) & (x < float(last))
-    return np.where(
-        inside, np.where(inside, x, 0.0).astype(dtype), np.where(x >= float(last), last, first)
-    ).astype(dtype)
+    safe = np.where(inside, x, 0.0)
+    if dtype.kind == "b":
+        whole = safe.astype(dtype)
+    else:
+        half = np.floor(np.abs(np.nextafter(safe, toward) - safe) / 2).astype(dtype)
+        whole = safe.astype(dtype) + half if toward > 0 else safe.astype(dtype) - half
+    return np.where(inside, whole, np.where(x >= float(last), last, first)).astype(dtype)
 
 
 def _rounded(x: NDArray[Any], dtype: np.dtype[Any], toward: float) -> NDArray[Any]:

@@ -64,6 +64,24 @@ def test_bounds_of_integers(kind: type) -> None:
     assert within(np.array([6, 6, 6, last], kind), low, high).tolist() == [False, True, True, True]
 
 
+@pytest.mark.parametrize("kind", [np.int64, np.uint64])
+def test_bounds_of_integers_that_float64_rounds(kind: type) -> None:
+    """The reference holds a double: all integers that round to it are right, as for `worst_error`."""
+    rng = np.random.default_rng(5)
+    ends = np.iinfo(kind)
+    exact = rng.integers(ends.min, ends.max, 500, kind, endpoint=True)
+    exact[:4] = [2**53 + 1, 2**54 + 3, 2**60 + 12345, 7]
+    want, zeros = exact.astype(np.float64), np.zeros(exact.size)
+    low, high = bounds(want, zeros, np.dtype(kind))
+    assert within(exact, low, high).all()
+    assert low[3] == high[3] == 7
+    for got in (exact - kind(4096), exact + kind(4096)):
+        right = [
+            worst_error(g[None], w[None], z[None]) <= 1.0 for g, w, z in zip(got, want, zeros, strict=True)
+        ]
+        assert np.array_equal(within(got, low, high), right)
+
+
 @pytest.mark.parametrize("kind", TYPES)
 def test_elements_left_alone_must_keep_their_poison(kind: type) -> None:
     word = 0xFFF81234

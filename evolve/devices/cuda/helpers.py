@@ -149,9 +149,10 @@ _INTEGER_BOUNDS = """
 extern "C" __global__ void ev_bounds_@S(const double* v, const double* e, double factor, u64 n, @T* low,
                                         @T* high) {
     for (u64 i = FIRST; i < n; i += STRIDE) {
-        const double x = v[i], t = factor * e[i], a = ceil(x - t), b = floor(x + t);
-        low[i] = a <= (double)@MIN ? @MIN : (@T)a;
-        high[i] = b >= (double)@MAX ? @MAX : (@T)b;
+        const double x = v[i], t = factor * e[i], a = ceil(x - t), b = floor(x + t), inf = 1e300 * 1e300;
+        // From 2^53 on several integers round to one double.
+        low[i] = a <= (double)@MIN ? @MIN : (@T)a - (@T)((a - nextafter(a, -inf)) * 0.5);
+        high[i] = b >= (double)@MAX ? @MAX : (@T)b + (@T)((nextafter(b, inf) - b) * 0.5);
     }
 }
 """
