@@ -4,6 +4,7 @@
 `references`     float64 results with tolerances, computed once
 `correctness`    execution of every variant under checks
 `fitness`        times to a score, and the physics floor
+`model`          the time model on a module: estimates, and what a measured time consists of
 `estimated`      scoring without a GPU
 `measured`       scoring with one, of these parts:
 `small_sizes`    results compared on the host, element by element
