@@ -15,6 +15,7 @@ from evolve.ir.types import DType
 from evolve.ir.visit import variables, walk
 from evolve.workload.gates import gates, inside, works
 from evolve.workload.model import ArraySpec, LaunchSpec, Role, Sizes, Workload
+from evolve.workload.pitches import pitches
 from evolve.workload.sizes import size_text
 
 _LOG2_ELEMENTS = 27
@@ -98,6 +99,7 @@ def _timed(kernel: Kernel, no_wrap: tuple[Expr, ...]) -> Sizes:
     chosen = {n: side if n in largest or n in work else _SMALL for n in sizes}
     # Conditions on sizes alone first; what follows keeps them, so a size that they bind does not grow again.
     data, gate = _data_scalars(kernel), gates(kernel)
+    chosen |= {n: int(v) for n, v in pitches(kernel, {**data, **chosen}).items() if n in chosen}
     before = dict(chosen)
     chosen = {n: int(v) for n, v in inside(gate, {**data, **chosen}, ()).items() if n in chosen}
     while failing := {n for f in no_wrap if not evaluate(f, chosen) for n in variables(f) & chosen.keys()}:
@@ -115,7 +117,9 @@ def _timed(kernel: Kernel, no_wrap: tuple[Expr, ...]) -> Sizes:
             if not works(gate, {**settled, **chosen, n: 2 * chosen[n]}):
                 break
             chosen[n], lost = 2 * chosen[n], lost // 2
-    return {**settled, **chosen}
+    wider = pitches(kernel, {**settled, **chosen})
+    fits = works(gate, wider) and all(evaluate(f, wider) for f in no_wrap)
+    return wider if fits else {**settled, **chosen}
 
 
 def _work(kernel: Kernel, sizes: Sizes) -> set[str]:
@@ -177,7 +181,8 @@ def _checked(kernel: Kernel, no_wrap: tuple[Expr, ...]) -> tuple[Sizes, ...]:
     for number, row in enumerate(rows):
         # A third size and later ones repeat the first two, moved a little so that all differ.
         chosen = {n: row[k % len(row)] + k // len(row) for k, n in enumerate(sizes)}
-        made: Sizes = {**data, **chosen}
+        # Pitches differ from the rows' length by another number each time.
+        made = pitches(kernel, {**data, **chosen}, number)
         if number:  # the first stays, whether the kernel does anything there or not
             made = inside(gate, made, no_wrap)
         if all(evaluate(f, made) for f in no_wrap) and made not in out and _moderate(kernel, made):

@@ -57,6 +57,35 @@ def test_sizes_of_many_dimensions_are_whole_warps() -> None:
     assert sizes == {"B": 96, "C": 96, "H": 96, "W": 96}
 
 
+PITCHED = """__global__ void unpack(
+    float *dst, int ldd, const float *src, int lds, int off, int rows, int cols) {
+    int c = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y * blockDim.y + threadIdx.y;
+    if (r < rows && c < cols) dst[r * ldd + c] = src[r * lds + off + c];
+}"""
+STRIDED = """__global__ void gemv(
+    const float *A, long plane, int ld, float *y, int planes, int rows, int cols) {
+    int r = blockIdx.x * blockDim.x + threadIdx.x, p = blockIdx.y;
+    if (r >= rows || p >= planes) return;
+    float s = 0.f;
+    for (int c = 0; c < cols; ++c) s += A[p * plane + (long)c * ld + r];
+    y[p * rows + r] = s;
+}"""
+
+
+def test_rows_that_a_pitch_spaces_out_do_not_overlap() -> None:
+    workload = infer(lift("unpack.cu", None, PITCHED))
+    assert workload.timed == ({"rows": 8192, "cols": 8192, "ldd": 8192, "lds": 8192, "off": 16},)
+    assert all(at["ldd"] >= at["cols"] and at["lds"] >= at["cols"] for at in workload.check)
+    assert any(at["ldd"] > at["cols"] for at in workload.check)
+
+
+def test_a_pitch_spans_what_the_pitches_of_inner_loops_space_out() -> None:
+    workload = infer(lift("gemv.cu", None, STRIDED))
+    for at in (*workload.timed, *workload.check):
+        assert at["ld"] >= at["rows"]
+        assert at["plane"] >= (at["cols"] - 1) * at["ld"] + at["rows"]
+
+
 def test_sizes_shrink_until_index_arithmetic_fits() -> None:
     small = (compare(BinaryOp.LE, mul(var("rows"), var("cols")), 2**20),)
     (sizes,) = infer(handmade(kernels_ir.softmax(), "rows", small)).timed
