@@ -9,9 +9,11 @@ latencies grow with load, so waiting is combined with the work by the second. Lo
 exception: a block's warps wait together, and the blocks of an SM, which start together and are served in
 turn, stay in step. There the SM's own units idle while a warp would wait: that time is added to theirs.
 
-Inputs are the machine code with its loops, a trace of sampled blocks and the profile. The two exponents and
-the price of a partial write were chosen on the kernels of `tests/devices/h200_times.json`, all at once; the
-other figures are documented latencies and rates. Analytic models of this kind are off by 15 to 30 %.
+Inputs are the machine code with its loops, a trace of sampled blocks and the profile. The exponents were
+chosen on the kernels of `tests/devices/h200_times.json`; how fast blocks start, what a request to L2 costs
+and when shared sectors are written twice on the gelu, column sum and stencil of `benchmarks/validation`,
+whose other seven kernels check them (`benchmarks/results/estimate-validation-h200.json`). The other figures
+are measured or documented rates.
 """
 
 from __future__ import annotations
