@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from evolve.agents.base import Context, Parent, Proposal
 from evolve.agents.expert import columns, fallback, maps, products, rows, tiles
+from evolve.agents.expert.fixed import factors, fixed
 from evolve.agents.expert.shape import describe
 from evolve.agents.expert.sketch import Sketch
 from evolve.agents.expert.variations import variations
@@ -50,8 +51,9 @@ def sketches(kernel: Kernel, sizes: Mapping[str, int]) -> list[Sketch]:
         maps.sketches(shape, known),
         maps.vector_rows(shape, known),
     )
-    found = {s.text: s for family in families for s in family}
-    for s in fallback.sketches(shape, known):
+    names = factors(shape)
+    found = {s.text: s for family in families for s in (fixed(x, names, known) for x in family)}
+    for s in (fixed(x, names, known) for x in fallback.sketches(shape, known)):
         found.setdefault(s.text, s)
     return list(found.values())
 

@@ -46,6 +46,33 @@ def test_columns_outermost_are_brought_inside() -> None:
     assert "reorder([r, c])" in sketches(info.kernel, info.workload["sizes"])[0].text
 
 
+PITCHED = {
+    "copy": """__global__ void k(float *dst, int ldd, const float *src, int lds, int rows, int cols) {
+        int c = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y * blockDim.y + threadIdx.y;
+        if (r < rows && c < cols) dst[r * ldd + c] = src[r * lds + c];
+    }""",
+    "row sums": """__global__ void k(float *out, const float *src, int ld, int rows, int cols) {
+        int r = blockIdx.x * blockDim.x + threadIdx.x;
+        if (r >= rows) return;
+        float s = 0.f;
+        for (int c = 0; c < cols; ++c) s += src[r * ld + c];
+        out[r] = s;
+    }""",
+}
+
+
+@pytest.mark.parametrize("name", list(PITCHED))
+def test_arrays_whose_rows_a_size_spaces_out_have_sketches_that_are_proved(name: str) -> None:
+    problem = problem_of("k", PITCHED[name])
+    info = problem.info()
+    found = sketches(info.kernel, info.workload["sizes"])
+    for sketch in found[:2]:
+        template = read_template(sketch.text)
+        compiled = problem.compile(parse(template.fill((0,) * len(template.choices))))
+        assert compiled.verdict == "PROVED", (sketch.text, compiled.diagnostics)
+    assert all(s.text.count("specialize") == 1 for s in found)
+
+
 def test_the_parts_of_a_nest_are_counted() -> None:
     e = EXTENDED["product with the second operand turned, scaled and added"]
     shape = describe(problem_of("nt", e.text).info().kernel, {"m": 128, "n": 128, "k": 128})
