@@ -22,6 +22,7 @@ _TOKEN = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once\b[^\n]*", re.MULTILINE)
+_CONDITION = re.compile(r"^[ \t]*#[ \t]*(if|endif)", re.MULTILINE)
 LINE = re.compile(r'^#line (\d+) "([^"\n]*)"$', re.MULTILINE)
 
 
@@ -62,12 +63,16 @@ class _Inliner:
     def __init__(self, kernel: Path) -> None:
         self._kernel = kernel
         self._folder = kernel.parent.resolve()
-        self._once: set[Path] = set()
+        self._guards: dict[Path, str] = {}
+        """Of headers with `#pragma once`: the macro that says so in the text."""
+        self._done: set[Path] = set()
+        """Those of them that no condition kept out."""
         self._open: set[Path] = {kernel.resolve()}
         self._count = 0
         self._bytes = 0
 
-    def file(self, path: Path, text: str, depth: int) -> str:
+    def file(self, path: Path, text: str, depth: int, sure: bool = True) -> str:
+        """`sure`: no condition keeps the file out."""
         out: list[str] = []
         end = 0
         for m in _TOKEN.finditer(text):
@@ -77,13 +82,15 @@ class _Inliner:
                 continue
             line = text.count("\n", 0, m.start()) + 1
             out.append(text[end : m.start()])
-            out.append(self._header(header, depth + 1, line))
+            conditions = [c.group(1) for c in _CONDITION.finditer(text, 0, m.start())]
+            here = sure and conditions.count("if") == conditions.count("endif")
+            out.append(self._header(header, depth + 1, line, here))
             out.append(f'#line {line + 1} "{self._name(path)}"')
             end = m.end()
         return "".join([*out, text[end:]])
 
-    def _header(self, header: Path, depth: int, line: int) -> str:
-        if header in self._once or header in self._open:
+    def _header(self, header: Path, depth: int, line: int, sure: bool) -> str:
+        if header in self._done or header in self._open:
             return ""
         self._count += 1
         if depth > _MAX_DEPTH or self._count > _MAX_HEADERS:
@@ -94,13 +101,19 @@ class _Inliner:
         if self._bytes > MAX_SOURCE_BYTES:
             message = f"the headers are larger than {MAX_SOURCE_BYTES} bytes"
             raise EvolveError("no-file", message, file=str(self._kernel), line=line)
-        if _ONCE.search(text):
-            self._once.add(header)
-            text = _ONCE.sub("", text)
+        once = _ONCE.search(text)
         self._open.add(header)
-        inner = self.file(header, text, depth)
+        inner = self.file(header, _ONCE.sub("", text), depth, sure)
         self._open.remove(header)
-        return f'#line 1 "{self._name(header)}"\n{inner}\n'
+        inner = f'#line 1 "{self._name(header)}"\n{inner}\n'
+        if once is None:
+            return inner
+        if sure:
+            self._done.add(header)
+            if header not in self._guards:
+                return inner
+        guard = self._guards.setdefault(header, f"EVOLVE_HEADER_{len(self._guards) + 1}")
+        return f"#ifndef {guard}\n#define {guard}\n{inner}#endif\n"
 
     def _name(self, path: Path) -> str:
         return path.name if path == self._kernel else path.resolve().relative_to(self._folder).as_posix()

@@ -161,6 +161,15 @@ def test_cycles_and_self_includes_end(folder: Path) -> None:
     assert text.count("#define A") == text.count("#define B") == 1
 
 
+def test_a_header_is_read_once_under_whatever_condition_it_was_met_first(folder: Path) -> None:
+    path = folder / "kernel.cu"
+    plain = print_kernel(lift(path).kernel)
+    for condition in ("#ifdef NEVER", "#ifndef NEVER"):  # nothing of it came, or all of it
+        text = self_contained(path, f'{condition}\n#include "common.cuh"\n#endif\n{KERNEL}')
+        assert print_kernel(lift(path, text=text).kernel) == plain
+    assert self_contained(path, KERNEL + KERNEL).count("THREADS = 128") == 1
+
+
 def test_too_many_headers_are_an_error(folder: Path) -> None:
     for k in range(9):
         (folder / f"h{k}.cuh").write_text(f'#include "h{k + 1}.cuh"\n' * 2)
