@@ -121,12 +121,17 @@ def _image(form: Linear, domain: Domain) -> tuple[Progression, bool]:
     if not steps:
         return Progression(first, 1, 1), True
     step, count = steps[0]
+    reach, whole = step * (count - 1), True
     for c, n in steps[1:]:
         # Still one progression when the next digit is a multiple that leaves no hole.
-        if c % step or c // step > count:
-            return Progression(first, step, count), False
-        count += c // step * (n - 1)
-    return Progression(first, step, count), True
+        whole = whole and c % step == 0 and c // step <= count
+        if whole:
+            count += c // step * (n - 1)
+        elif c > reach:
+            # Rows apart from one another, as of a padded array: the number is known, the places are lost.
+            count *= n
+        reach += c * (n - 1)
+    return Progression(first, step, count), whole
 
 
 def union_size(boxes: Sequence[Box]) -> tuple[int, bool]:
@@ -139,8 +144,11 @@ def union_size(boxes: Sequence[Box]) -> tuple[int, bool]:
     if len(kept) <= 1:
         return (kept[0].size if kept else 0), exact
     partial = any(b.part is not None for b in kept)
-    if partial or len(kept) > _MOST_BOXES or any(d.step != 1 for b in kept for d in b.dims):
+    if partial or len(kept) > _MOST_BOXES:
         return kept[0].size, False
+    if any(d.step != 1 for b in kept for d in b.dims):
+        groups = _by_residue(kept)
+        return (kept[0].size, False) if groups is None else (sum(union_size(g)[0] for g in groups), exact)
     cuts = []
     for axis in range(len(kept[0].dims)):
         edges = {b.dims[axis].first for b in kept} | {b.dims[axis].last + 1 for b in kept}
@@ -156,3 +164,16 @@ def union_size(boxes: Sequence[Box]) -> tuple[int, bool]:
                 volume *= hi - lo
             total += volume
     return total, exact
+
+
+def _by_residue(boxes: Sequence[Box]) -> list[list[Box]] | None:
+    """Boxes of the same steps in groups that share no element, in units of their steps; None for others."""
+    steps = [max(ds, key=lambda d: d.count).step for ds in zip(*(b.dims for b in boxes), strict=True)]
+    groups: dict[tuple[int, ...], list[Box]] = {}
+    for b in boxes:
+        if any(d.step != s and d.count > 1 for d, s in zip(b.dims, steps, strict=True)):
+            return None
+        place = [divmod(d.first, s) for d, s in zip(b.dims, steps, strict=True)]
+        dims = tuple(Progression(q, 1, d.count) for d, (q, _) in zip(b.dims, place, strict=True))
+        groups.setdefault(tuple(r for _, r in place), []).append(Box(dims, b.exact))
+    return list(groups.values())

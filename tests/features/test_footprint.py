@@ -55,3 +55,24 @@ def test_unions_of_boxes_count_each_element_once() -> None:
             boxes.append(box)
             touched |= set(itertools.product(*(range(d.first, d.last + 1) for d in box.dims)))
         assert union_size(boxes) == (len(touched), True)
+
+
+def test_unions_of_strided_boxes_count_each_element_once() -> None:
+    rng = random.Random(5)
+    for _ in range(200):
+        step = rng.choice([2, 3])
+        boxes = []
+        touched = set()
+        for _ in range(rng.randrange(1, 6)):
+            last, first = rng.randrange(0, 5), rng.randrange(0, 7)
+            i, j = add(mul(var("a"), step), first), add(var("b"), rng.randrange(0, 4))
+            box = box_of([i, j], Domain({"a": (0, last), "b": (0, 2)}, 1.0, True), {})
+            boxes.append(box)
+            touched |= set(itertools.product(*(range(d.first, d.last + 1, d.step) for d in box.dims)))
+        assert union_size(boxes) == (len(touched), True)
+
+
+def test_rows_apart_from_one_another_are_all_counted() -> None:
+    subscript = add(mul(var("r"), 100), var("c"))
+    box = box_of([subscript], Domain({"r": (0, 9), "c": (0, 63)}, 640.0, True), {})
+    assert (box.size, box.exact) == (640, False)
