@@ -18,6 +18,8 @@ from evolve.workload.model import ArraySpec, LaunchSpec, Role, Sizes, Workload
 from evolve.workload.pitches import pitches
 from evolve.workload.sizes import size_text
 
+NOT_GIVEN = ": no workload was given"
+"""How the sentence about sizes ends that `infer` chose; it goes when a workload gives others."""
 _LOG2_ELEMENTS = 27
 _TWO_DIMENSIONS = 8192
 _COMPUTE_BOUND = 4096
@@ -54,7 +56,7 @@ def infer(lifted: LiftedKernel) -> Workload:
     check = _checked(kernel, lifted.no_wrap)
     launch = LaunchSpec(lifted.original.grid, lifted.original.block, lifted.original.shared_bytes)
     sizes = ", ".join(f"{k} = {v}" for k, v in timed.items())
-    assumed = (f"timed at {sizes or 'its only size'}: no workload was given", *lifted.notes, *_reach(kernel))
+    assumed = (f"timed at {sizes or 'its only size'}{NOT_GIVEN}", *lifted.notes, *_reach(kernel))
     return Workload(kernel.name, arrays, (timed,), check, launch, assumed=assumed)
 
 

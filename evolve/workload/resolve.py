@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from evolve.workload.infer import LiftedKernel, infer
+from evolve.workload.infer import NOT_GIVEN, LiftedKernel, infer
 from evolve.workload.model import Contract, Workload
 from evolve.workload.toml import from_toml
 from evolve.workload.validate import validate
@@ -24,13 +24,16 @@ def resolve(
 
     Raises EvolveError for a text that is no workload or does not fit the kernel.
     """
-    workload, file = infer(lifted), None
+    inferred, file = infer(lifted), None
+    workload = inferred
     if override is not None:
         file = override_file
         workload = from_toml(override, workload, file)
     elif comment is not None:
         file = source
         workload = from_toml(comment, workload, file, comment=True)
+    if workload.timed != inferred.timed:
+        workload = replace(workload, assumed=tuple(a for a in workload.assumed if not a.endswith(NOT_GIVEN)))
     if numerics is not None:
         workload = replace(workload, numerics=numerics)
     validate(workload, lifted.kernel, lifted.no_wrap, file)

@@ -102,6 +102,17 @@ def test_roles_and_shapes() -> None:
     assert caught.value.code == "unknown-array"
 
 
+def test_sizes_that_are_given_are_not_called_assumed() -> None:
+    inferred = resolve(SAXPY)
+    assert [a for a in inferred.assumed if "no workload was given" in a]
+    for given in (
+        resolve(SAXPY, comment="[[timed]]\nn = 1000\n", source="k.cu"),
+        resolve(SAXPY, override="[[timed]]\nn = 1000\n", override_file="w.toml"),
+    ):
+        assert given.assumed == inferred.assumed[1:]
+    assert resolve(SAXPY, comment='numerics = "exact"\n', source="k.cu").assumed == inferred.assumed
+
+
 @pytest.mark.parametrize("lifted", [SOFTMAX, SAXPY], ids=["softmax", "saxpy"])
 def test_file_round_trip(lifted: object) -> None:
     workload = infer(lifted)  # type: ignore[arg-type]
