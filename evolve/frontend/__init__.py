@@ -18,6 +18,7 @@
 `settle`      integer arithmetic does not wrap around, or only outside stated facts
 `addresses`   flat addresses become multi-dimensional subscripts, with proof
 `finish`      names, statement identities
-`original`    the file's device code without host code, and its launch
+`host`        host code around a launch: its grid and block
+`original`    the file's device code without host code
 `lift`        all of it together
 """

@@ -206,7 +206,7 @@ class _Executor(Variables):
             self._env[head.key] = Slot(head.name, head.type, head.at(variable(name)), len(self._loops))
             for key, start, step in moving:
                 slot = self._env[key]
-                value = _advance(start, step, variable(name))
+                value = _advance(start, step, variable(name), s.line)
                 self._env[key] = Slot(slot.name, slot.type, value, len(self._loops))
             self._in_loop += 1
             self._block(s.body)
@@ -344,13 +344,15 @@ def _reads_memory(s: Stmt, registers: Collection[str]) -> bool:
     return any(a.mode is Mode.READ and a.buffer not in registers for a in touched)
 
 
-def _advance(start: Value, step: Poly, count: Poly) -> Value:
+def _advance(start: Value, step: Poly, count: Poly, line: int) -> Value:
     if isinstance(start, Ptr):
         offset = start.offset
         return Ptr(start.buffer, Int(offset.poly + step * count, DType.I64, offset.duties), start.element)
     assert isinstance(start, Int)
     p = start.poly + step * count
-    return Int(p, start.type, start.duties | {Duty(p, None, 2**31 - 1, False, 0, "operator +=")})
+    low, high = start.type.limits
+    wraps = start.type in (DType.U32, DType.U64)
+    return Int(p, start.type, start.duties | {Duty(p, low, high, wraps, line, "operator +=")})
 
 
 def _ends(stmts: tuple[ctree.CStmt, ...]) -> bool:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from evolve.frontend.clang import Parsed
 from evolve.frontend.domain import Domain, UnboundedError
+from evolve.frontend.host import Dims, launch_dims, passed_twice
 from evolve.frontend.locate import Found, launches
-from evolve.frontend.original import Dims, launch_dims
 from evolve.frontend.polynomial import ONE, Poly, canonical, expression, polynomial, variable
 from evolve.frontend.prove import Known, nonnegative
 from evolve.frontend.refuse import RefusalError
@@ -81,7 +81,7 @@ class Geometry:
 
     def spare(self, thread: Thread, name: str) -> str | None:
         """The one integer parameter that the kernel does not use: the number of blocks, presumably."""
-        if self.launch is not None or self.assumed or not name.startswith("$blockIdx"):
+        if self.launch is not None or self.unread or self.assumed or not name.startswith("$blockIdx"):
             return None
         names = used(thread.body)
         integers = [s.name for s in thread.scalars if not s.dtype.is_float and s.dtype is not DType.BOOL]
@@ -123,8 +123,11 @@ class Geometry:
                 sizes[a] = expression(lane)
         return (grid[0], grid[1], grid[2]), (sizes[0], sizes[1], sizes[2])
 
-    def needs(self, thread: Thread, domain: Domain, block: Dims) -> tuple[Expr, ...]:
-        """Facts over the scalars under which the launch can be made and covers the domain."""
+    def needs(self, thread: Thread, domain: Domain, block: Dims, line: int) -> tuple[Expr, ...]:
+        """Facts over the scalars under which the launch can be made and covers the domain.
+
+        Raises RefusalError when it never covers it.
+        """
         out: list[Expr] = []
         threads = polynomial(block[0]) * polynomial(block[1]) * polynomial(block[2])
         if threads.constant is None:
@@ -136,9 +139,13 @@ class Geometry:
         if self.launch is not None:
             have = self.reach()
             for name, need in domain.reach.items():
-                most = have[name].constant
-                if name not in thread.strided and most is not None and need.constant is None:
-                    out.append(compare(BinaryOp.LE, expression(need), most))
+                spare = have[name] - need
+                if name in thread.strided or nonnegative(spare, positive):
+                    continue
+                if spare.constant is not None:
+                    what = f"it needs {need.constant} threads or blocks, the launch has {have[name].constant}"
+                    raise RefusalError(line, name[1:], what)
+                out.append(compare(BinaryOp.LE, expression(need), expression(have[name])))
         return tuple(out)
 
     def _check(self, launch: LaunchInfo, thread: Thread, domain: Domain, line: int) -> None:
@@ -150,6 +157,12 @@ class Geometry:
                 raise RefusalError(line, "thread index", what)
             alone = f"$blockIdx.{axis}" in domain.reach
             lane = f"$threadIdx.{axis}" in domain.reach or a in self.shared
+            idle = not alone and not lane and f"$global.{axis}" not in domain.reach
+            if idle and (grid, block) != (index(1), index(1)):
+                what = (
+                    f"all threads along {axis} do the same, and the launch at line {launch.line} has several"
+                )
+                raise RefusalError(line, f"threadIdx.{axis}", what)
             if alone and not lane and block != index(1):
                 what = (
                     f"all threads along {axis} do the same, and the launch at line {launch.line} has several"
@@ -181,8 +194,17 @@ class Geometry:
 
 
 def find_launch(parsed: Parsed, found: Found) -> LaunchInfo | None:
-    """The first launch of the kernel in the file whose sizes are constants and the kernel's parameters."""
-    for site in launches(parsed, found):
+    """The first launch of the kernel in the file whose sizes are constants and the kernel's parameters.
+
+    Raises RefusalError for a launch that passes an array twice, where the kernel may write it.
+    """
+    sites = launches(parsed, found)
+    for site in sites:
+        shared = passed_twice(found, site)
+        if shared is not None:
+            what = f"the launch passes the array {shared} twice, and one of the two may be written"
+            raise RefusalError(site.line, f"launch of {found.name}", what)
+    for site in sites:
         if site.shared is not None:
             continue
         dims = launch_dims(found, site)

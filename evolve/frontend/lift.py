@@ -12,9 +12,10 @@ from evolve.frontend.domain import Domain, UnboundedError, domain_of
 from evolve.frontend.execute import execute
 from evolve.frontend.finish import assemble, located, named, nest, numbered
 from evolve.frontend.geometry import Geometry, LaunchInfo, find_launch
+from evolve.frontend.host import Dims
 from evolve.frontend.lanes import gather
 from evolve.frontend.locate import Found, choose, comment_block, kernels, launches
-from evolve.frontend.original import Dims, device_text, kept_definitions, read_only
+from evolve.frontend.original import device_text, kept_definitions, read_only
 from evolve.frontend.polynomial import expression
 from evolve.frontend.read import Reader
 from evolve.frontend.refuse import CannotLiftError, RefusalError
@@ -102,7 +103,7 @@ def _lift(parsed: Parsed, found: Found) -> Lifted:
     no_wrap = settle(thread.obligations, domain.known, domain.substitution, thread.scalars)
     kernel = located(_kernel(found, thread, domain), parsed.origins)
     grid, block = geometry.dims(thread, domain, found.line)
-    needs = geometry.needs(thread, domain, block)
+    needs = geometry.needs(thread, domain, block, found.line)
     text = device_text(parsed, found)
     alone = parse(parsed.path, text)
     if alone.problems:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from evolve.frontend.clang import Parsed, binary_operator, children, evaluate, kind
+from evolve.frontend.clang import Parsed, children, kind
 from evolve.frontend.includes import LINE
-from evolve.frontend.locate import Found, LaunchSite, top_level
-from evolve.frontend.refuse import RefusalError
-from evolve.ir.expr import Binary, BinaryOp, Expr, index, var
-from evolve.ir.types import DType
+from evolve.frontend.locate import Found, top_level
 
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[^\n]*\n?", re.MULTILINE)
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:\\\n|[^\n])*\n", re.MULTILINE)
@@ -165,97 +162,3 @@ def kept_definitions(parsed: Parsed, kernel: Found) -> list[Any]:
     """Cursors of the functions that the kernel needs, for checking errors inside them."""
     needed = _reachable(parsed, kernel)
     return [c for c, _ in top_level(parsed) if c.hash in needed]
-
-
-Dims = tuple[Expr, Expr, Expr]
-
-
-def launch_dims(kernel: Found, site: LaunchSite) -> tuple[Dims, Dims] | None:
-    """Grid and block of a launch over the kernel's scalars; None when they cannot be read off."""
-    host = _Host(kernel, site)
-    try:
-        return host.dims(site.grid), host.dims(site.block)
-    except RefusalError:
-        return None
-
-
-class _Host:
-    """Reads the host's launch geometry. Host variables passed as scalars stand for the parameters."""
-
-    def __init__(self, kernel: Found, site: LaunchSite) -> None:
-        self._by_key: dict[int, str] = {}
-        params = [c for c in children(kernel.cursor) if kind(c) == "PARM_DECL"]
-        for p, a in zip(params, site.arguments, strict=False):
-            inner = a
-            while kind(inner) == "UNEXPOSED_EXPR" and len(children(inner)) == 1:
-                inner = children(inner)[0]
-            target = inner.referenced if kind(inner) == "DECL_REF_EXPR" else None
-            if target is not None and p.type.get_canonical().kind.name not in ("POINTER", "FLOAT", "DOUBLE"):
-                self._by_key.setdefault(target.hash, p.spelling)
-        self._depth = 0
-
-    def dims(self, c: Any) -> Dims:
-        """A dim3, or an integer. Raises RefusalError."""
-        inner = _strip(c)
-        if kind(inner) == "CALL_EXPR" and inner.spelling == "dim3":
-            parts = [x for x in children(inner) if kind(x) != "TYPE_REF"]
-            if len(parts) == 1 and _strip(parts[0]).type.get_canonical().spelling.endswith("dim3"):
-                return self.dims(parts[0])
-            got = [self._axis(x) for x in parts[:3]]
-            got += [index(1)] * (3 - len(got))
-            return got[0], got[1], got[2]
-        if kind(inner) == "DECL_REF_EXPR" and inner.type.get_canonical().spelling.endswith("dim3"):
-            d = inner.referenced
-            calls = [x for x in children(d) if kind(_strip(x)) == "CALL_EXPR"]
-            if calls:
-                return self.dims(calls[-1])
-        return self._axis(inner), index(1), index(1)
-
-    def _axis(self, c: Any) -> Expr:
-        inner = _strip(c)
-        if kind(inner) == "UNEXPOSED_EXPR" and not children(inner):
-            return index(1)
-        return self._integer(inner)
-
-    def _integer(self, c: Any) -> Expr:
-        self._depth += 1
-        try:
-            if self._depth > 40:
-                raise RefusalError(0, "launch", "too deep")
-            return self._read(c)
-        finally:
-            self._depth -= 1
-
-    def _read(self, c: Any) -> Expr:
-        inner = _strip(c)
-        k = kind(inner)
-        if k == "DECL_REF_EXPR":
-            d = inner.referenced
-            if d.hash in self._by_key:
-                return var(self._by_key[d.hash])
-            if kind(d) == "ENUM_CONSTANT_DECL":
-                return index(int(d.enum_value))
-            values = [x for x in children(d) if x.kind.is_expression()]
-            if kind(d) == "VAR_DECL" and values:
-                return self._integer(values[-1])
-        if k == "MEMBER_REF_EXPR" and inner.spelling in ("x", "y", "z"):
-            return self.dims(children(inner)[0])["xyz".index(inner.spelling)]
-        if k == "BINARY_OPERATOR":
-            left, right = (self._integer(x) for x in children(inner))
-            ops = {"+": BinaryOp.ADD, "-": BinaryOp.SUB, "*": BinaryOp.MUL, "/": BinaryOp.FLOORDIV}
-            op = ops.get(binary_operator(inner))
-            if op is not None:
-                return Binary(op, left, right, DType.INDEX)
-        value = evaluate(inner)
-        if isinstance(value, int):
-            return index(value)
-        raise RefusalError(inner.location.line, "launch", "it cannot be read off")
-
-
-def _strip(c: Any) -> Any:
-    while kind(c) in ("UNEXPOSED_EXPR", "PAREN_EXPR", "CSTYLE_CAST_EXPR", "CXX_FUNCTIONAL_CAST_EXPR"):
-        parts = [x for x in children(c) if kind(x) != "TYPE_REF"]
-        if len(parts) != 1:
-            return c
-        c = parts[0]
-    return c

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from evolve.frontend.addresses import upper_bound
-from evolve.frontend.polynomial import Poly, constant, expression, polynomial
+from evolve.frontend.polynomial import Poly, constant, expression, polynomial, variable
 from evolve.frontend.prove import Known, nonnegative, simplify
 from evolve.frontend.refuse import RefusalError
 from evolve.frontend.tidy import substitute, tidy_expr
-from evolve.frontend.values import INTEGERS
+from evolve.frontend.values import AXES, INTEGERS
 from evolve.frontend.variables import Obligation, Step
 from evolve.ir.expr import BinaryOp, Const, Expr, Var, compare
 from evolve.ir.kernel import Scalar
@@ -31,6 +33,8 @@ def settle(
         here = _place(o.path, places, by)
         d = o.duty
         if _geometry(d.poly, by):
+            if d.must:
+                _settle_partial(o, known, by, highest, limits)
             continue
         for cond in d.given:
             here = _assuming(cond, here, by)
@@ -52,6 +56,27 @@ def _geometry(p: Poly, by: dict[str, Poly]) -> bool:
     Thread variables that are loops themselves are no such steps.
     """
     return any(n.startswith("$") and n not in by for n in p.names())
+
+
+def _settle_partial(
+    o: Obligation, known: Known, by: dict[str, Poly], highest: dict[str, int], limits: dict[Poly, int]
+) -> None:
+    """A part of a grid-wide index in arithmetic that would wrap around: of terms that are not negative, each
+    no larger than the whole index is."""
+    d = o.duty
+    parts = d.poly
+    whole: dict[str, Poly] = {}
+    for axis in AXES:
+        base, lane = f"$base.{axis}", f"$threadIdx.{axis}"
+        parts = parts.substitute({f"$global.{axis}": variable(base) + variable(lane)})
+        if f"$global.{axis}" in by:
+            whole |= {base: variable(f"$global.{axis}"), lane: variable(f"$global.{axis}")}
+    if any(c < 0 for _, c in parts.terms):
+        raise RefusalError(d.line, d.what, f"{_show(d.poly)} may be negative")
+    top = parts.substitute(whole)
+    if d.high is not None and not _geometry(top, by):
+        p = simplify(top.substitute(by), known)
+        _settle_one(Obligation(replace(d, low=None, poly=p), o.path), p, known, highest, limits)
 
 
 def _place(path: tuple[Step, ...], places: dict[tuple[Step, ...], Known], by: dict[str, Poly]) -> Known:

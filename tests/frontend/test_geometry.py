@@ -14,6 +14,7 @@ from tests.frontend.differential import assert_same
 
 Lift = Callable[..., Lifted]
 
+GO = "void go(float *a, float *b, float *c, float *d, "
 HEAD = "__global__ void k(const float *x, const float *s, float *y, float *z, int rows, int cols) {\n"
 MANY = tuple({"rows": r, "cols": c} for r, c in ((1, 1), (3, 5), (4, 300), (70, 33)))
 
@@ -185,14 +186,14 @@ ROW = "int r = blockIdx.x; for (int c = threadIdx.x; c < cols; c += blockDim.x) 
 def test_launches_that_repeat_the_work_are_refused(
     body: str, launch: str, construct: str, lift_text: Lift
 ) -> None:
-    call = f"void go(float *a, int rows, int cols) {{ k<<<{launch}>>>(a, a, a, a, rows, cols); }}"
+    call = f"{GO}int rows, int cols) {{ k<<<{launch}>>>(a, b, c, d, rows, cols); }}"
     with pytest.raises(CannotLiftError) as caught:
         lift_text(f"{HEAD}{body}\n}}\n{call}\n")
     assert caught.value.construct == construct
 
 
 def test_the_launch_says_how_many_rows_there_are(lift_text: Lift, cache: Path) -> None:
-    call = "void go(float *a, int n, int m) { k<<<n * 2, 128>>>(a, a, a, a, n, m); }"
+    call = GO + "int n, int m) { k<<<n * 2, 128>>>(a, b, c, d, n, m); }"
     lifted = lift_text(f"{HEAD}{ROW}\n}}\n{call}\n")
     assert "for r in 0..rows * 2:   # parallel" in print_kernel(lifted.kernel)
     assert assert_same(lifted, MANY, cache_dir=cache) == len(MANY)
@@ -200,7 +201,7 @@ def test_the_launch_says_how_many_rows_there_are(lift_text: Lift, cache: Path) -
 
 def test_grid_and_block_sizes_are_those_of_the_launch(lift_text: Lift, cache: Path) -> None:
     body = "int i = (blockIdx.y * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x;y[i] = x[i] * gridDim.y;"
-    call = "void go(float *a, int n, int m) { k<<<dim3(m, n), 32>>>(a, a, a, a, n, m); }"
+    call = GO + "int n, int m) { k<<<dim3(m, n), 32>>>(a, b, c, d, n, m); }"
     text = f"{HEAD}{body}\n}}\n{call}\n"
     lifted = lift_text(text)
     assert "x: global f32[rows, cols * 32]" in print_kernel(lifted.kernel)
@@ -208,7 +209,7 @@ def test_grid_and_block_sizes_are_those_of_the_launch(lift_text: Lift, cache: Pa
 
 
 def test_a_launch_that_cannot_be_read_is_named(lift_text: Lift) -> None:
-    call = "void go(float *a, int batch, int n, int m) { k<<<batch * n, 128>>>(a, a, a, a, m, m); }"
+    call = GO + "int batch, int n, int m) { k<<<batch * n, 128>>>(a, b, c, d, m, m); }"
     with pytest.raises(CannotLiftError, match="launch at line 4 is computed from more than"):
         lift_text(f"{HEAD}{ROW.replace('cols +', 'rows +')}\n}}\n{call}\n")
 
@@ -236,7 +237,7 @@ def test_blocks_of_a_size_must_be_possible(lift_text: Lift) -> None:
 
 
 def test_a_fixed_launch_bounds_the_sizes_unless_the_loop_strides(lift_text: Lift) -> None:
-    call = "void go(float *a, int n) { k<<<4, 64>>>(a, a, a, a, 7, n); }"
+    call = GO + "int n) { k<<<4, 64>>>(a, b, c, d, 7, n); }"
     plain = "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < cols) y[i] = 1.f;"
     lifted = lift_text(f"{HEAD}{plain}\n}}\n{call}\n")
     assert [print_expr(f) for f in lifted.no_wrap] == ["cols <= 256"]
@@ -328,3 +329,87 @@ def test_facts_are_the_same_in_every_run(tmp_path: Path) -> None:
         for seed in (1, 2, 3)
     }  # fmt: skip
     assert len(outputs) == 1
+
+
+STEP = "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < cols) y[i] = x[i] * 2.f;"
+ALONG = "y[blockIdx.x * cols + threadIdx.x] = x[threadIdx.x];"
+
+
+@pytest.mark.parametrize(
+    ("body", "before", "launch"),
+    [
+        (ALONG, "int t = 32; t *= 2;", "rows, t"),
+        (ALONG, "int t = 32; fit(t);", "rows, t"),
+        (ALONG, "int t = 32; pick(&t);", "rows, t"),
+        (ALONG, "int t = 32; std::cin >> t;", "rows, t"),
+        (ALONG, "dim3 t(32); t.x = 64;", "rows, t"),
+        (ALONG, "dim3 t(32); t = dim3(64);", "rows, t"),
+        (ALONG, "for (int t = 1; t < rows; t *= 2)", "rows, t"),
+        (ALONG, "int g = rows; rows = 5;", "g, 32"),
+        (ALONG, "", "(unsigned char)rows, 32"),
+        (ALONG, "float half = rows; int g = half / 2 * 2;", "g, 32"),
+    ],
+)
+def test_host_variables_that_change_say_nothing_about_the_launch(
+    body: str, before: str, launch: str, lift_text: Lift
+) -> None:
+    host = "void fit(int &t); void pick(int *t);\n" + GO
+    call = f"{host}int rows, int cols) {{ {before} k<<<{launch}>>>(a, b, c, d, rows, cols); }}"
+    with pytest.raises(CannotLiftError, match="launch at line 5 is computed from more than"):
+        lift_text(f"{HEAD}{body}\n}}\n{call}\n")
+
+
+def test_host_variables_that_change_before_they_are_used(lift_text: Lift) -> None:
+    call = GO + "int rows, int cols) { rows /= 2; int t = rows; k<<<t, 32>>>(a, b, c, d, rows, cols); }"
+    lifted = lift_text(f"{HEAD}{ALONG}\n}}\n{call}\n")
+    assert print_expr(lifted.original.grid[0]) == "rows"
+
+
+@pytest.mark.parametrize(
+    ("grid", "facts"),
+    [
+        ("cols / 256", ["cols <= cols // 256 * 256"]),
+        ("rows", ["cols <= rows * 256"]),
+        ("(cols + 255) / 256", []),
+        ("cols / 256 + 1", []),
+    ],
+)
+def test_a_launch_that_does_not_reach_the_end_bounds_the_sizes(
+    grid: str, facts: list[str], lift_text: Lift
+) -> None:
+    call = f"{GO}int rows, int cols) {{ k<<<{grid}, 256>>>(a, b, c, d, rows, cols); }}"
+    lifted = lift_text(f"{HEAD}{STEP}\n}}\n{call}\n")
+    assert [print_expr(f) for f in lifted.no_wrap] == facts
+
+
+def test_a_launch_that_never_reaches_the_end_is_refused(lift_text: Lift) -> None:
+    call = GO + "int rows, int cols) { k<<<2, 256>>>(a, b, c, d, rows, cols); }"
+    with pytest.raises(CannotLiftError, match="needs 1000 threads or blocks, the launch has 512"):
+        lift_text(f"{HEAD}{STEP.replace('i < cols', 'i < 1000')}\n}}\n{call}\n")
+
+
+def test_threads_that_do_the_same_are_refused(lift_text: Lift) -> None:
+    call = GO + "int rows, int cols) { k<<<(cols + 15) / 16, dim3(16, 16)>>>(a, b, c, d, rows, cols); }"
+    with pytest.raises(CannotLiftError, match="all threads along y do the same"):
+        lift_text(f"{HEAD}{STEP.replace('y[i] =', 'y[i] +=')}\n}}\n{call}\n")
+
+
+def test_a_launch_with_one_array_twice_is_refused(lift_text: Lift) -> None:
+    host = GO + "int rows, int cols) { k<<<(cols + 255) / 256, 256>>>"
+    for arguments in ("c, b, c, d", "a, b, (float *)a, d"):
+        with pytest.raises(CannotLiftError, match="twice"):
+            lift_text(f"{HEAD}{STEP}\n}}\n{host}({arguments}, rows, cols); }}\n")
+    lift_text(f"{HEAD}{STEP}\n}}\n{host}(a, a, c, d, rows, cols); }}\n")
+
+
+def test_an_index_that_wraps_around_on_its_way_is_refused(lift_text: Lift) -> None:
+    body = "long long i = (long long)blockIdx.x * blockDim.x + (threadIdx.x - 1u);"
+    with pytest.raises(CannotLiftError, match="may be negative"):
+        lift_text(f"{HEAD}{body} if (i >= 0 && i < cols) y[i] = 1.f;\n}}\n")
+
+
+def test_a_part_of_an_index_that_wraps_around_bounds_the_sizes(lift_text: Lift) -> None:
+    text = """__global__ void k(float *y, long long n) {
+      size_t i = (size_t)(blockIdx.x * blockDim.x * 4096u) + threadIdx.x * 4096u; if (i < n) y[i] = 1.f; }"""
+    facts = [print_expr(f) for f in lift_text(text).no_wrap]
+    assert "(n + 4095) // 4096 * 4096 <= 4294971391" in facts

@@ -9,6 +9,7 @@ import pytest
 
 from evolve.frontend.lift import Lifted
 from evolve.frontend.refuse import CannotLiftError
+from evolve.ir.printer import print_expr
 from tests.frontend.differential import assert_same
 
 Lift = Callable[..., Lifted]
@@ -74,6 +75,9 @@ REFUSED = {
     "a subscript that data chooses": ("int p = x[i] > 0.f ? 1 : 0; a = x[p];", "subscript"),
     "a bound that a condition chooses": (
         "int e = m > 3 ? m : 2 * m; for (int j = 0; j < e; ++j) a += x[j];", "loop bound"
+    ),
+    "an unsigned cursor that counts down": (
+        "unsigned p = 2; for (int j = 0; j < m; ++j) { a += p; p -= 1; }", "operator +="
     ),
     "an unsigned step below zero": ("unsigned u = i; a = m > 3 ? x[u - 1] : 0.f;", "operator -"),
     "a loop over memory in a conditional expression": ("a = m > 3 ? total(x + n, m) : 0.f;", "call"),
@@ -144,3 +148,9 @@ def test_lifted_as_it_computes(name: str, lift_text: Lift, tmp_path: Path) -> No
     lifted = lift_text(f"{HELPERS}{HEAD}  {SAME[name]}\n  y[i] = a + x[i];\n}}\n")
     sizes = tuple({"n": n, "m": m} for n, m in ((1, 1), (5, 3), (33, 7)))
     assert assert_same(lifted, sizes, cache_dir=tmp_path) == len(sizes)
+
+
+def test_an_unsigned_cursor_stays_in_its_range(lift_text: Lift) -> None:
+    body = "unsigned p = 4294967290u; for (int j = 0; j < m; ++j) { if (p < 5u) a += 1.f; p += 3; }"
+    lifted = lift_text(f"{HELPERS}{HEAD}  {body}\n  y[i] = a + x[i];\n}}\n")
+    assert [print_expr(f) for f in lifted.no_wrap] == ["m * 3 <= 8"]
