@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from evolve.report.units import duration, microseconds
 
+_SPECIALIZED = re.compile(r"specialize\(.*\)").fullmatch
 STOPPED = {
     "budget": "the budget is spent",
     "speed_of_light": "nothing is left to win",
@@ -43,9 +45,17 @@ def final_table(document: Mapping[str, Any], folder: Path) -> str:
         "",
         f"  scored {budget['scored']} of {budget['limit']} in {duration(document['wall_s'])}; {reason}",
         f"  funnel: {funnel_text(document['funnel'])}",
+        *_restricted(best["program"]),
         f"  files: {folder / 'best.cu'}, {folder / 'best.dsl'}, {folder / 'events.jsonl'}",
     ]
     return "\n".join(lines)
+
+
+def _restricted(program: str) -> Iterator[str]:
+    """That the best program is for some sizes only: a caller with others gets nothing from it."""
+    needed = [x[len("specialize(") : -1] for x in map(str.strip, program.splitlines()) if _SPECIALIZED(x)]
+    if needed:
+        yield f"  for launches with {' and '.join(needed)}: others run the kernel as given (--workload sets sizes)"
 
 
 def funnel_text(funnel: Mapping[str, int]) -> str:

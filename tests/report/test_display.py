@@ -110,6 +110,16 @@ def test_final_table(folder: RunFolder) -> None:
     assert "the budget is spent" in table and "1 quarantined" in table
 
 
+def test_the_final_table_says_for_which_launches_the_best_is(folder: RunFolder) -> None:
+    document = as_document(fold(read_log(folder.log).events), folder.name, folder.blobs)
+    assert "for launches with" not in final_table(document, Path("runs/x"))
+    document["best"]["program"] = "specialize(cols == 8192 and rows <= 65535)\nbind(row, grid.x)\n"
+    assert (
+        "  for launches with cols == 8192 and rows <= 65535: others run the kernel as given"
+        in final_table(document, Path("runs/x"))
+    )
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
