@@ -19,7 +19,9 @@ from evolve.scoring.small_sizes import Built, wrong
 from evolve.scoring.task import Task, size_key
 from evolve.scoring.timed import FAMILY, ORIGINAL_LIMIT_S, Preparation, secret_seed
 from evolve.sol.bound import bound
+from evolve.workload.gates import gates, works
 from evolve.workload.model import Sizes
+from evolve.workload.pitches import pitches
 
 _STEPS = (1, 4, 32, 64, 128, 256)
 """Guards ask for multiples; a plain number would hardly ever be one."""
@@ -53,11 +55,17 @@ class HeldOut:
 
 
 def draw(task: Task, guards: Sequence[Expr], secret: int, count: int) -> list[Sizes]:
-    """Up to `count` sizes near the timed ones that satisfy a guard where there are any, and are new."""
+    """Up to `count` sizes near the timed ones that satisfy a guard where there are any, and are new.
+
+    Like the timed ones they lie where the kernel stores something, and rows do not overlap: nothing else can
+    be judged.
+    """
     rng = np.random.default_rng(secret_seed(secret, "held out"))
     known = {size_key(s) for s in (*task.workload.timed, *task.workload.check)}
     known |= {size_key(s) for g in guards for s in task.shapes_for(g)}
-    names = [s.name for s in task.source.kernel.scalars if s.is_size]
+    kernel = task.source.kernel
+    names = [s.name for s in kernel.scalars if s.is_size]
+    gate, apart = gates(kernel), all(pitches(kernel, s) == s for s in task.workload.timed)
     most = _LARGEST * max(task.workload.bytes_at(s) for s in task.workload.timed)
     found: list[Sizes] = []
     for _ in range(_TRIES):
@@ -71,8 +79,11 @@ def draw(task: Task, guards: Sequence[Expr], secret: int, count: int) -> list[Si
                 step = int(rng.choice(_STEPS))
                 drawn = int(base[n] * rng.uniform(_SMALLEST, _LARGEST)) // step * step
                 made[n] = max(1, drawn)
-        new = size_key(made) not in known and task.workload.bytes_at(made) <= most
-        if new and (not guards or any(bool(evaluate(g, made)) for g in guards)):
+        if size_key(made) in known or task.workload.bytes_at(made) > most or not works(gate, made):
+            continue
+        if guards and not any(bool(evaluate(g, made)) for g in guards):
+            continue
+        if not apart or pitches(kernel, made) == made:
             known.add(size_key(made))
             found.append(made)
     return found

@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 
 from evolve.ir.errors import EvolveError
-from evolve.ir.expr import TRUE, Binary, BinaryOp, index, var
-from evolve.ir.types import DType
+from evolve.ir.expr import TRUE
 from evolve.scoring import timed
-from evolve.scoring.held_out import draw
 from evolve.scoring.measured import MeasuredScorer
 from evolve.scoring.references import Expected
 from evolve.scoring.timed import secret_seed
@@ -122,20 +120,6 @@ def test_a_duel_checks_every_family_at_the_timed_size(make: Make, monkeypatch: p
     assert scorer.compare(candidate("fast"), candidate("slow"))[2]  # type: ignore[arg-type]
     # Three sets to time on, and one of each family.
     assert len(seen) == 3 + len(task().workload.families)
-
-
-def test_held_out_sizes_are_new_and_come_from_the_secret() -> None:
-    of = task()
-    first, again, other = (draw(of, [], s, 4) for s in (7, 7, 8))
-    assert first == again != other and len(first) == 4
-    known = [s["n"] for s in (*of.workload.timed, *of.workload.check)]
-    assert not {s["n"] for s in first} & set(known) and len({s["n"] for s in first}) == 4
-
-
-def test_held_out_sizes_satisfy_a_guard() -> None:
-    guard = Binary(BinaryOp.EQ, Binary(BinaryOp.MOD, var("n"), index(64), DType.INDEX), index(0), DType.BOOL)
-    found = draw(task(), [guard], 7, 3)
-    assert len(found) == 3 and all(s["n"] % 64 == 0 for s in found)
 
 
 def test_what_knows_the_sizes_fails_at_others(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
