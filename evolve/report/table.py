@@ -55,7 +55,8 @@ def _restricted(program: str) -> Iterator[str]:
     """That the best program is for some sizes only: a caller with others gets nothing from it."""
     needed = [x[len("specialize(") : -1] for x in map(str.strip, program.splitlines()) if _SPECIALIZED(x)]
     if needed:
-        yield f"  for launches with {' and '.join(needed)}: others run the kernel as given (--workload sets sizes)"
+        condition = " and ".join(needed)
+        yield f"  for launches with {condition}: others run the kernel as given (--workload sets sizes)"
 
 
 def funnel_text(funnel: Mapping[str, int]) -> str:
