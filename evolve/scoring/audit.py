@@ -73,7 +73,8 @@ def _unaccounted(measured: Measured, where: str) -> Doubt | None:
         return None
     return Doubt(
         "quarantined",
-        f"{where}: busy for {wall:.0f} us by the host's clock, for {wall - over:.0f} us by events",
+        f"{where}: busy for {wall:.0f} us by the host's clock, for {wall - over:.0f} us by events: "
+        "work outside of what is timed, or another process on this GPU",
     )
 
 

@@ -120,7 +120,7 @@ def shared_ceiling(profile: Profile) -> Ceiling:
 def issue_ceiling(profile: Profile) -> Ceiling:
     """Lane instructions of any kind per second: a warp instruction a clock and scheduler, at the pace that
     chains of FMA keep up."""
-    pace = fp32_rate(profile) / (profile.peaks.fp32_tflops * 1e12 / 2)
+    pace = fp32_ceiling(profile).rate / (profile.peaks.fp32_tflops * 1e12 / 2)
     return Ceiling(pace * issue_peak(profile), f"{pace:.0%} of the peak, as for fp32")
 
 
