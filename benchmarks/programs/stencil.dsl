@@ -1,5 +1,5 @@
-split(i, 32)
-split(j, 32)
+split(i, 8)
+split(j, 64)
 reorder([i.o, j.o, j.i, i.i])
 bind(i.o, grid.y)
 bind(j.o, grid.x)
