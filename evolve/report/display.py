@@ -10,7 +10,7 @@ from typing import Protocol
 
 from evolve.events.schema import Body, Champion, Result
 from evolve.report.progress import Progress
-from evolve.report.table import STOPPED, funnel_text
+from evolve.report.table import STOPPED, funnel_text, sizes_text
 from evolve.report.units import duration, harmless, microseconds
 from evolve.search.problem import ProblemInfo
 from evolve.search.state import FUNNEL
@@ -48,11 +48,7 @@ def make_display() -> Display:
 
 def opening(folder: Path, info: ProblemInfo) -> list[str]:
     """The lines that say what is about to be searched, on what assumptions."""
-    sizes = ", ".join(
-        f"{name}={value}"
-        for name, value in info.workload.get("sizes", info.workload).items()
-        if isinstance(value, int | str)
-    )
+    sizes = sizes_text(info.workload)
     why = f" ({info.device.reason})" if info.device.reason else ""
     lines = [
         f"kernel {info.entry} on {info.device.name}: times are {info.device.timing}{why}",

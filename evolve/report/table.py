@@ -36,7 +36,8 @@ def final_table(document: Mapping[str, Any], folder: Path) -> str:
         ("speed of light", microseconds(sol["time_us"]), "1.000", f"bound: {sol['bound']}"),
     ]
     widths = [max(len(row[i]) for row in rows) for i in range(3)]
-    lines = [f"{document['kernel']} on {device['kind']}:{device['profile']}", ""]
+    at = sizes_text(document["workload"])
+    lines = [f"{document['kernel']} on {device['kind']}:{device['profile']}{', ' + at if at else ''}", ""]
     for name, time_us, fitness, speedup in rows:
         line = f"  {name:<{widths[0]}}  {time_us:>{widths[1]}}  {fitness:>{widths[2]}}  {speedup}"
         lines.append(line.rstrip())
@@ -49,6 +50,12 @@ def final_table(document: Mapping[str, Any], folder: Path) -> str:
         f"  files: {folder / 'best.cu'}, {folder / 'best.dsl'}, {folder / 'events.jsonl'}",
     ]
     return "\n".join(lines)
+
+
+def sizes_text(workload: Mapping[str, Any]) -> str:
+    """The timed sizes of a workload's summary, scalars that are data left out."""
+    sizes = workload.get("sizes", workload)
+    return ", ".join(f"{name}={value}" for name, value in sizes.items() if isinstance(value, int | str))
 
 
 def _restricted(program: str) -> Iterator[str]:

@@ -107,6 +107,9 @@ def test_final_table(folder: RunFolder) -> None:
     for text in ("time (estimated)", "baseline", "speed of light", "bound: dram", "1.00x", "runs/x/best.cu"):
         assert text in table
     assert f"{document['best']['speedup']:.2f}x" in table
+    document["workload"] = {"sizes": {"rows": 1024, "cols": 64, "alpha": 1.25}}
+    title = final_table(document, Path("runs/x")).splitlines()[0]
+    assert title.endswith(", rows=1024, cols=64")
     assert "the budget is spent" in table and "1 quarantined" in table
 
 
