@@ -8,6 +8,7 @@ from typing import Any
 from evolve.frontend.clang import Parsed, children, kind
 from evolve.frontend.includes import LINE
 from evolve.frontend.locate import Found, top_level
+from evolve.frontend.refuse import RefusalError
 
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[^\n]*\n?", re.MULTILINE)
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:\\\n|[^\n])*\n", re.MULTILINE)
@@ -33,6 +34,11 @@ _MACROS = {
     "M_LN2": "0.69314718055994530942",
 }
 """Macros of the usual headers, defined where the text uses them: run-time compilation has no headers."""
+_EMPTY_CONDITION = re.compile(
+    r"^[ \t]*#[ \t]*if[^\n]*\n\s*(?:#[ \t]*(?:else|elif)\b[^\n]*\n\s*)*#[ \t]*endif\b[^\n]*\n?", re.MULTILINE
+)
+_CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:el)?if(?:(?:\\\n|[^\n])*)", re.MULTILINE)
+_OF_THE_PLACE = re.compile(r"\b(__LINE__|__FILE__|__COUNTER__|__DATE__|__TIME__|__cplusplus)\b")
 _PROMOTING = ("pow", "fmod", "atan2", "hypot", "fmax", "fmin", "copysign")
 _TYPES = {
     "int8_t": "signed char",
@@ -47,7 +53,10 @@ _TYPES = {
 
 
 def device_text(parsed: Parsed, kernel: Found) -> str:
-    """The file without host code, other kernels and includes; headers' macros that it uses are defined."""
+    """The file without host code, other kernels and includes; headers' macros that it uses are defined.
+
+    Raises RefusalError where the text says different things to different compilers.
+    """
     needed = _reachable(parsed, kernel)
     raw = parsed.text.encode()
     spans: list[tuple[int, int]] = []
@@ -66,7 +75,8 @@ def device_text(parsed: Parsed, kernel: Found) -> str:
     body = re.sub(r"/\*\s*evolve\b.*?\*/[ \t]*\n?", "", body, flags=re.DOTALL)
     body = re.sub(r"^[ \t]*using namespace [^;]*;[ \t]*\n", "", body, flags=re.MULTILINE)
     body = re.sub(r"\n[ \t]*\n([ \t]*\n)+", "\n\n", body).strip("\n") + "\n"
-    body = _without_unused_macros(body)
+    body = _without_unused_macros(_without_empty_conditions(body))
+    _refuse_compilers_own(body, kernel)
     return _prelude(body) + _overloads(parsed, needed) + body
 
 
@@ -79,6 +89,25 @@ def read_only(kernel: Found) -> tuple[str, ...]:
             if t.kind.name == "POINTER" and t.get_pointee().is_const_qualified():
                 out.append(c.spelling)
     return tuple(out)
+
+
+def _without_empty_conditions(body: str) -> str:
+    """`#if` … `#endif` around what was taken out."""
+    while True:
+        shorter = _EMPTY_CONDITION.sub("", body)
+        if shorter == body:
+            return body
+        body = shorter
+
+
+def _refuse_compilers_own(body: str, kernel: Found) -> None:
+    """Raises RefusalError for macros that clang, which lifts, and the GPU's compiler define differently."""
+    own = set(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", body, re.MULTILINE))
+    names = {n for m in _CONDITION.finditer(body) for n in re.findall(r"\b_\w+", m.group())} - own
+    names |= set(_OF_THE_PLACE.findall(body))
+    if names:
+        what = "its value depends on the compiler or on where the text stands"
+        raise RefusalError(kernel.line, f"macro {min(names)}", what)
 
 
 def _without_unused_macros(body: str) -> str:

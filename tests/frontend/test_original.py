@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from evolve.frontend.lift import Lifted
+from evolve.frontend.refuse import CannotLiftError
 from evolve.ir.printer import print_expr
 
 Lift = Callable[..., Lifted]
@@ -130,3 +131,37 @@ def test_launches_that_cannot_be_read_fall_back_to_the_domain(launch: str, lift_
     lifted = lift_text(file(launch), "work")
     assert lifted.launch is None
     assert print_expr(lifted.original.grid[0]) == "(n + 255) // 256"
+
+
+SCALED = """__global__ void k(float *y, const float *x, int n) {{
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i] * {factor};
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "factor", "macro"),
+    [
+        ("#ifdef __CUDA_ARCH__\n#define F 3\n#else\n#define F 5\n#endif\n", "F", "__CUDA_ARCH__"),
+        ("#define F 5\n#if 0\n#elif defined(__clang__)\n#undef F\n#define F 3\n#endif\n", "F", "__clang__"),
+        ("int host() { return 0; }\n", "__LINE__", "__LINE__"),
+    ],
+)
+def test_what_only_one_compiler_sees_is_refused(
+    before: str, factor: str, macro: str, lift_text: Lift
+) -> None:
+    with pytest.raises(CannotLiftError) as caught:
+        lift_text(before + SCALED.format(factor=factor))
+    assert caught.value.construct == f"macro {macro}"
+
+
+def test_conditions_on_the_compiler_around_host_code_and_header_guards_are_no_matter(lift_text: Lift) -> None:
+    before = (
+        "#ifndef _OWN_H\n#define _OWN_H\n#define F 3\n#endif\n"
+        "#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ < 600\n"
+        "static int host(int a) { return a; }\n#else\n#endif\n"
+    )
+    text = lift_text(before + SCALED.format(factor="F")).original.text
+    assert "__CUDA_ARCH__" not in text
+    assert "_OWN_H" in text
