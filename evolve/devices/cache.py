@@ -18,10 +18,11 @@ _L1_BYTES = 96 * 1024
 
 PORT_BYTES = 64.0
 """Bytes an SM exchanges with L2 per clock."""
-READ_PACKET, PARTIAL_PACKET = 1.8, 3.9
-"""Clocks that an SM's port to L2 spends at least on a request for sectors of one line, and on one that
-writes sectors in part (one H200: columns read one element a line, 67 million lines in 0.46 ms; a naive
-transpose by 16 x 16 threads, 33.5 million lines written two elements each in 0.5 ms)."""
+PACKET, PARTIAL_PACKET = 1.8, 3.9
+"""Clocks that an SM's port to L2 spends at least on a request to one line, and those of all ports that L2
+spends on one that writes sectors in part (one H200: columns read one element a line, 67 million lines in
+0.46 ms; a naive transpose by 16 x 16 threads, 33.5 million lines written two elements each in 0.5 ms; but a
+quarter of the SMs write 67 million such lines, beside much else, in less than 4.7 ms)."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Levels:
 
     l1_miss       share of global load sectors that L1 does not have
     port_clocks   that the SMs' ports to L2 are busy, whole launch, summed over SMs
+    partial_clocks   the same, for L2 as a whole, of writes that fill sectors in part
     l2_bytes      loads and stores between the SMs and L2, whole launch
     dram_read, dram_written   bytes, whole launch
     dram_miss     share of L1's load misses that L2 does not have either
@@ -38,6 +40,7 @@ class Levels:
 
     l1_miss: float
     port_clocks: float
+    partial_clocks: float
     l2_bytes: float
     dram_read: float
     dram_written: float
@@ -76,8 +79,8 @@ def levels(
     stores = [s for s in traffic.sites if s.space == "global" and s.write]
     stored = sum(s.sectors for s in stores)
     miss = missed / requested if requested else 0.0
-    fetching = sum(max(s.sectors * SECTOR / PORT_BYTES, READ_PACKET * s.lines) for s in loads) * miss
-    storing = sum(max(s.sectors * SECTOR / PORT_BYTES, PARTIAL_PACKET * s.partial_lines) for s in stores)
+    fetching = sum(max(s.sectors * SECTOR / PORT_BYTES, PACKET * s.lines) for s in loads) * miss
+    storing = sum(max(s.sectors * SECTOR / PORT_BYTES, PACKET * s.lines) for s in stores)
     atomic = traffic.atomics * SECTOR / PORT_BYTES
 
     flying = min(blocks, profile.sms * resident)
@@ -96,6 +99,7 @@ def levels(
     return Levels(
         l1_miss=miss,
         port_clocks=(fetching + storing + atomic + beyond_l1 / PORT_BYTES) * blocks,
+        partial_clocks=PARTIAL_PACKET * sum(s.partial_lines for s in stores) * blocks,
         l2_bytes=((missed + stored + traffic.atomics) * SECTOR + beyond_l1) * blocks,
         # What is pushed out was written, and is read again.
         dram_read=read + beyond_l2 * blocks / 2,

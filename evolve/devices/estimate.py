@@ -132,7 +132,7 @@ def estimate(
     per_sm = {name: clocks * busiest / clock for name, clocks in _sm_clocks(profile, mix, code).items()}
     alone = chain(sass, counts.loops, _access_model(profile, code, volumes), counts.blocks)
     life = (alone.clocks + BLOCK_CLOCKS) / clock
-    slices = volumes.l2_bytes / (L2_SHARE * PORT_BYTES * profile.sms * clock)
+    slices = max(volumes.l2_bytes / (L2_SHARE * PORT_BYTES), volumes.partial_clocks) / (profile.sms * clock)
     port = volumes.port_clocks / blocks / clock
     terms = {
         "dram": _dram_s(profile, volumes),

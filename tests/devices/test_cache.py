@@ -2,7 +2,7 @@
 
 import pytest
 
-from evolve.devices.cache import PARTIAL_PACKET, PORT_BYTES, READ_PACKET, Local, levels
+from evolve.devices.cache import PACKET, PARTIAL_PACKET, PORT_BYTES, Local, levels
 from evolve.devices.traffic import SECTOR, SiteTraffic, Traffic
 from evolve.target.profile import load_profile
 
@@ -65,8 +65,9 @@ def test_lines_have_their_price() -> None:
     parts = levels(H200, traffic(site(256, write=True), read=0, written=256), None, BLOCKS, 8, 0, None)
     column = levels(H200, traffic(site(256), read=256), None, BLOCKS, 8, 0, None)
     assert whole.port_clocks == pytest.approx(32 * SECTOR / PORT_BYTES * BLOCKS)
-    assert parts.port_clocks == pytest.approx(256 * PARTIAL_PACKET * BLOCKS)
-    assert column.port_clocks == pytest.approx(256 * READ_PACKET * BLOCKS)
+    assert parts.port_clocks == column.port_clocks == pytest.approx(256 * PACKET * BLOCKS)
+    assert parts.partial_clocks == pytest.approx(256 * PARTIAL_PACKET * BLOCKS)
+    assert whole.partial_clocks == column.partial_clocks == 0
 
 
 def test_a_shifted_row_has_two_partial_sectors() -> None:
