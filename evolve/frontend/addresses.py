@@ -92,6 +92,8 @@ def shape_of(name: str, found: list[Access]) -> Shape:
     """The dimensions of a buffer from all its accesses. Raises RefusalError."""
     if not found:
         return Shape((ONE,), (ONE,))
+    # The same access under the same conditions is proved once, however often the text has it.
+    found = list({(a.flat, a.known): a for a in found}.values())
     candidates = _strides(found)
     for count in range(len(candidates), -1, -1):
         for chosen in combinations(candidates, count):

@@ -16,7 +16,7 @@ from evolve.frontend.polynomial import Poly, constant, expression, variable
 from evolve.frontend.prove import negate
 from evolve.frontend.refuse import RefusalError
 from evolve.frontend.values import Data, Duty, Int, Ptr, Unknown, Value, as_data, convert
-from evolve.frontend.variables import NeedsRegisterError, Slot, Thread, Variables
+from evolve.frontend.variables import MAX_STATEMENTS, NeedsRegisterError, Slot, Thread, Variables
 from evolve.ir.effects import Mode, effects
 from evolve.ir.expr import Const, Expr, Load, Select, Var
 from evolve.ir.kernel import Scalar
@@ -24,7 +24,6 @@ from evolve.ir.stmt import Block, For, If, Stmt, Store
 from evolve.ir.types import DType, LoopKind
 from evolve.ir.visit import loads, walk
 
-_MAX_STATEMENTS = 4000
 _RETURN = -1
 """The environment's key for the value a device function returns."""
 
@@ -108,9 +107,7 @@ class _Executor(Variables):
             self._env[_RETURN] = Slot(slot.name, slot.type, self.value(s.value), slot.depth)
 
     def _statement(self, s: ctree.CStmt) -> None:
-        self._made += 1
-        if self._made > _MAX_STATEMENTS:
-            raise RefusalError(s.line, "kernel", f"more than {_MAX_STATEMENTS} statements after inlining")
+        self._count(s.line)
         self._whole = _whole_call(s)
         match s:
             case ctree.Group():
@@ -132,6 +129,11 @@ class _Executor(Variables):
                 self._loop(whole)
             case _:
                 raise RefusalError(s.line, "statement", "it is not supported here")
+
+    def _count(self, line: int) -> None:
+        self._made += 1
+        if self._made > MAX_STATEMENTS:
+            raise RefusalError(line, "kernel", f"more than {MAX_STATEMENTS} statements after inlining")
 
     def _branch(self, s: ctree.Branch) -> None:
         cond = as_data(convert(self.value(s.cond), DType.BOOL, s.line), s.line)
@@ -278,6 +280,7 @@ class _Executor(Variables):
         function = call.function
         if function is None:
             raise RefusalError(call.line, f"call of {call.name}", "its body is not known")
+        self._count(call.line)
         whole, written, local = call is self._whole, len(self._written), set(self._registers)
         saved = dict(self._env)
         for p, v in zip(function.params, args, strict=True):

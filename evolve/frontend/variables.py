@@ -38,6 +38,8 @@ from evolve.ir.types import DType, Space
 from evolve.ir.visit import loads, subexpressions
 
 _MAX_INLINE = 160
+MAX_STATEMENTS = 4000
+"""Of one thread, after inlining; calls count as well."""
 
 Step: TypeAlias = For | If
 """What encloses a statement, as far as guards and ranges go."""
@@ -140,6 +142,8 @@ class Variables(Evaluator):
     def _fill(self, arr: Arr, init: tuple[ctree.CExpr, ...], line: int) -> None:
         if len(arr.extents) != 1:
             raise RefusalError(line, "array initialiser", "only for arrays of one dimension")
+        if arr.extents[0] > MAX_STATEMENTS:
+            raise RefusalError(line, "array initialiser", f"of more than {MAX_STATEMENTS} elements")
         for k in range(arr.extents[0]):
             value = self.value(init[k]) if k < len(init) else Int(constant(0), DType.I32)
             data = as_data(convert(value, arr.element, line), line)

@@ -240,3 +240,27 @@ def test_index_arithmetic_that_explodes_is_refused(lift_text: Lift) -> None:
     text = GOOD.replace("int n)", "int n, int a, int b, int c)").replace("y[i]", f"y[{product}]")
     with pytest.raises(CannotLiftError, match="terms"):
         lift_text(text)
+
+
+CALLS = "".join(
+    f"__device__ float f{k}(float a) {{ return f{k - 1}(a) + f{k - 1}(a + 1.f); }}\n" for k in range(1, 25)
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "body", "reason"),
+    [
+        (
+            "__device__ float f0(float a) { return a; }\n" + CALLS,
+            "y[i] = f24(1.f);",
+            "more than 4000 statements",
+        ),
+        ("", "float t[1 << 28] = {1.f}; y[i] = t[5];", "more than 4000 elements"),
+    ],
+)
+def test_what_grows_without_end_is_refused_at_once(
+    before: str, body: str, reason: str, lift_text: Lift
+) -> None:
+    head = "__global__ void k(float *y, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) {"
+    with pytest.raises(CannotLiftError, match=reason):
+        lift_text(f"{before}{head} {body} }} }}\n")
