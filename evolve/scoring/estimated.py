@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 from evolve.codegen.launch import ConcreteLaunch
 from evolve.codegen.module import render
@@ -14,8 +13,8 @@ from evolve.devices.estimate import Estimate
 from evolve.devices.sim.build import HostProgram, compile_host
 from evolve.ir.errors import EvolveError
 from evolve.ir.kernel import Module
-from evolve.ir.printer import print_expr
 from evolve.scoring.correctness import Checked, Correctness, Failure, at_sizes, refused
+from evolve.scoring.detail import describe
 from evolve.scoring.fitness import beats_physics, fitness
 from evolve.scoring.model import estimates
 from evolve.scoring.references import References
@@ -106,7 +105,8 @@ class EstimatedScorer:
                 return Outcome(failure.status, rendered.text, message=failure.message)
             totals.append(sum(p.time_s for p in parts))
             first = first or parts[0]
-        detail = self._detail(rendered, cubin, checked, variants) | {
+        detail = describe(rendered, cubin, variants, checked.runs, checked.shapes) | {
+            "worst_error": checked.worst,
             "times_us": [t * 1e6 for t in totals],
             "estimate": first.to_json() if first else {},
         }
@@ -136,19 +136,3 @@ class EstimatedScorer:
                     f"does not fit an SM of {self.task.profile.name}"
                 )
         return None
-
-    def _detail(
-        self, rendered: Rendered, cubin: Cubin, checked: Checked, variants: list[int]
-    ) -> dict[str, Any]:
-        used = [rendered.original if v < 0 else rendered.variants[v].launches[0] for v in variants]
-        resources = [cubin.kernels[x.kernel] for x in used]
-        return {
-            "timed_variants": variants,
-            "conditions": [print_expr(v.guard) for v in rendered.variants],
-            "registers": [r.registers for r in resources],
-            "shared_bytes": [r.shared_bytes for r in resources],
-            "local_bytes": [r.stack_bytes for r in resources],
-            "runs_checked": checked.runs,
-            "shapes_checked": [dict(s) for s in checked.shapes],
-            "worst_error": checked.worst,
-        }

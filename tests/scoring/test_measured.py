@@ -100,11 +100,38 @@ def test_each_candidate_sees_another_family_at_the_timed_size(make: Make) -> Non
             ones += 1
             x.view(c, n)[0] = 3.0
 
-    scorer = make(sniffs=sniffs)
+    scorer = make(costs={"sniffs": 100.0}, sniffs=sniffs, better=vecadd)
+    assert scorer.score_rendered(candidate("better")).status == "scored"
     families = len(task().workload.families) - 1
     found = [scorer.score_rendered(candidate("sniffs", f"// {i}\n{VECADD}")) for i in range(families)]
     assert ones == 1 and [o.status for o in found].count("incorrect") == 1
     assert next(o for o in found if o.status == "incorrect").message.endswith("tolerances")
+
+
+def test_what_leads_meets_every_family_at_the_timed_size(make: Make) -> None:
+    def sniffs(x: Launch) -> None:
+        a, _, c, n = x.args
+        vecadd(x)
+        if n == TIMED and x.view(a, n)[0] == 1.0:
+            x.view(c, n)[0] = 3.0
+
+    got = make(sniffs=sniffs).score_rendered(candidate("sniffs", VECADD))
+    assert got.status == "incorrect" and "ones inputs" in got.message
+
+
+def test_a_wrong_incumbent_loses(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    def sniffs(x: Launch) -> None:
+        a, _, c, n = x.args
+        vecadd(x)
+        if n == TIMED and x.view(a, n)[0] == 1.0:
+            x.view(c, n)[0] = 3.0
+
+    scorer = make(costs={"right": 100.0}, right=vecadd, sniffs=sniffs)
+    monkeypatch.setattr("evolve.scoring.measured.render", lambda m: m)
+    *_, better, detail = scorer.compare(candidate("right"), candidate("sniffs"))  # type: ignore[arg-type]
+    assert better and "ones inputs" in detail["error"]
+    *_, better, _ = scorer.compare(candidate("sniffs"), candidate("right"))  # type: ignore[arg-type]
+    assert not better
 
 
 def test_a_duel_checks_every_family_at_the_timed_size(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,34 @@
+"""What a score says about the code that was timed and the runs that were checked, JSON data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from evolve.codegen.rendered import Rendered
+from evolve.ir.printer import print_expr
+from evolve.scoring.task import size_key
+from evolve.toolchain.cubin import Cubin
+from evolve.workload.model import Sizes
+
+
+def describe(
+    rendered: Rendered, cubin: Cubin, variants: Sequence[int], runs: int, shapes: Iterable[Sizes]
+) -> dict[str, Any]:
+    """`variants`: the one that runs at each timed size, from 0, below 0 for the original; `runs` that were
+    checked, at these `shapes`.
+
+    Gives timed_variants, conditions (of all variants), registers a thread, shared_bytes a block and
+    local_bytes a thread (at each timed size), runs_checked, shapes_checked.
+    """
+    used = [rendered.original if v < 0 else rendered.variants[v].launches[0] for v in variants]
+    resources = [cubin.kernels[x.kernel] for x in used]
+    return {
+        "timed_variants": list(variants),
+        "conditions": [print_expr(v.guard) for v in rendered.variants],
+        "registers": [r.registers for r in resources],
+        "shared_bytes": [r.shared_bytes for r in resources],
+        "local_bytes": [r.stack_bytes for r in resources],
+        "runs_checked": runs,
+        "shapes_checked": [dict(s) for s in {size_key(s): s for s in shapes}.values()],
+    }
