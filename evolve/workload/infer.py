@@ -187,7 +187,9 @@ def _checked(kernel: Kernel, no_wrap: tuple[Expr, ...]) -> tuple[Sizes, ...]:
         made = pitches(kernel, {**data, **chosen}, number)
         if number:  # the first stays, whether the kernel does anything there or not
             made = inside(gate, made, no_wrap)
-        if all(evaluate(f, made) for f in no_wrap) and made not in out and _moderate(kernel, made):
+        # A kernel without sizes has only these: whether they can be executed shows when they are.
+        moderate = not sizes or _moderate(kernel, made)
+        if all(evaluate(f, made) for f in no_wrap) and made not in out and moderate:
             out.append(made)
     # The largest ones reach the most code; the smallest one is the classic corner.
     return (*out[:1], *out[1:][-(_CHECKS - 1) :])

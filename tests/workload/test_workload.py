@@ -86,6 +86,18 @@ def test_a_pitch_spans_what_the_pitches_of_inner_loops_space_out() -> None:
         assert at["plane"] >= (at["cols"] - 1) * at["ld"] + at["rows"]
 
 
+def test_a_kernel_without_sizes_is_checked_at_the_ones_it_has() -> None:
+    text = """__global__ void row_sums(const float *x, float *y) {
+        int r = blockIdx.x * blockDim.x + threadIdx.x;
+        if (r >= 1024) return;
+        float s = 0.f;
+        for (int c = 0; c < 1024; ++c) s += x[r * 1024 + c];
+        y[r] = s;
+    }"""
+    workload = infer(lift("k.cu", None, text))
+    assert workload.timed == workload.check == ({},)
+
+
 def test_sizes_shrink_until_index_arithmetic_fits() -> None:
     small = (compare(BinaryOp.LE, mul(var("rows"), var("cols")), 2**20),)
     (sizes,) = infer(handmade(kernels_ir.softmax(), "rows", small)).timed
