@@ -121,7 +121,7 @@ def _timed(found: Mapping[str, Any]) -> Iterator[str]:
     else:
         yield (
             f"estimated for {timed.get('profile')}{where}, from the machine code and a trace of accesses; "
-            "no GPU ran it, and models like this one are off by 15 to 30 %, sometimes by more"
+            "no GPU ran it; of 1502 programs timed on an H200 the estimate was within 25 % for four of five"
         )
     hard = number(sol.get("hard_time_us"))
     bound = f"the speed of light, {microseconds(number(sol.get('time_us')))}, is computed from the kernel's "

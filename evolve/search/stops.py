@@ -15,7 +15,7 @@ def reserve(settings: Settings, *, measured: bool) -> int:
 
 
 def spent(state: SearchState, settings: Settings, *, measured: bool) -> int:
-    """Budget used: scored candidates, and and comparisons, of which the reserve counts from the start."""
+    """Budget used: scored candidates and comparisons, of which the reserve counts from the start."""
     return state.scored + max(state.compared, reserve(settings, measured=measured))
 
 
