@@ -49,6 +49,9 @@ _TYPES = {
     "uint16_t": "unsigned short",
     "uint32_t": "unsigned int",
     "uint64_t": "unsigned long long",
+    "uint": "unsigned int",
+    "uchar": "unsigned char",
+    "ushort": "unsigned short",
 }
 
 

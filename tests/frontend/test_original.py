@@ -100,6 +100,17 @@ def test_only_what_the_kernel_needs_stays(lift_text: Lift) -> None:
     assert lifted.comment_block == "[[timed]]\nn = 4096\n"
 
 
+def test_types_that_run_time_compilation_lacks_are_defined(lift_text: Lift) -> None:
+    lifted = lift_text("""__global__ void k(const float *x, float *y, uint n) {
+        const uint i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < n) y[i] = 2.f * x[i];
+    }""")
+    from evolve.codegen.original import render_original
+    from evolve.toolchain.nvrtc import compile_cuda
+
+    assert compile_cuda(render_original(lifted.original)).ok
+
+
 @pytest.mark.parametrize(
     ("launch", "grid", "block"),
     [
