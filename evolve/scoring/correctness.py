@@ -77,7 +77,7 @@ class Checked:
 
 def at_sizes(sizes: Sizes) -> str:
     """Sizes in words: n=5, rows=7."""
-    return ", ".join(f"{n}={v}" for n, v in sizes.items())
+    return ", ".join(f"{n}={v}" for n, v in sizes.items()) or "at its only size"
 
 
 Plan = list[tuple[Sizes, str]]
