@@ -17,9 +17,11 @@ from evolve.dsl.parser import parse
 from evolve.dsl.program import Program, print_program
 from evolve.features.extract import extract
 from evolve.frontend.lift import Lifted, lift
+from evolve.ir.errors import EvolveError
 from evolve.ir.kernel import Kernel, Module, Original
 from evolve.ir.printer import print_expr, print_kernel
-from evolve.ir.stmt import For
+from evolve.ir.stmt import For, Reduce
+from evolve.ir.types import PROD, SUM
 from evolve.ir.visit import local_buffers, walk
 from evolve.legality.verdict import Limits
 from evolve.scoring.correctness import too_large
@@ -282,10 +284,25 @@ def open_problem(request: ProblemRequest) -> KernelProblem:
         override_file=request.workload_file,
         numerics=cast(Contract | None, request.numerics),
     )
+    if workload.numerics == "exact":
+        _refuse_reductions(lifted.kernel, request.kernel_file)
     device, profile = choose_device(request.device)
     original = _launched(lifted.original, workload)
     source = Source(lifted.kernel, original, lifted.no_wrap)
     return KernelProblem(lifted, make_task(source, workload, profile), device, workload.numerics)
+
+
+def _refuse_reductions(kernel: Kernel, file: str) -> None:
+    """Raises EvolveError `exact-sum`: the order of a reduction is not part of the IR's meaning, so no proof
+    keeps it."""
+    for site in walk(kernel.body):
+        s = site.stmt
+        if isinstance(s, Reduce) and s.monoid in (SUM, PROD) and s.value.dtype.is_float:
+            message = "the kernel sums or multiplies in a loop, and no proof keeps the order of that yet"
+            hint = "use numerics reassociate"
+            raise EvolveError(
+                "exact-sum", message, file=file, line=s.span.line if s.span else None, hint=hint
+            )
 
 
 def _launched(original: Original, workload: Workload) -> Original:
