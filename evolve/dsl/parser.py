@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache, lru_cache
@@ -15,6 +16,7 @@ from evolve.target.data import data_dir
 MAX_BYTES = 64 * 1024
 MAX_STATEMENTS = 400
 MAX_NESTING = 16
+MAX_DIGITS = 100
 MAX_HOLES = 64
 MAX_INTEGER = 2**31 - 1
 MAX_CHAIN = 16
@@ -62,6 +64,8 @@ def _check_limits(text: str, file: str | None) -> None:
             depth += (char in "([") - (char in ")]")
             if depth > MAX_NESTING:
                 raise _error(f"brackets are nested deeper than {MAX_NESTING}", number, file)
+        if re.search(rf"\d{{{MAX_DIGITS + 1}}}", line.split("#", 1)[0]):
+            raise _error(f"a number has more than {MAX_DIGITS} digits", number, file)
 
 
 @cache

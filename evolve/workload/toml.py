@@ -178,3 +178,5 @@ def _parse(text: str, file: str | None, comment: bool) -> _File:
         raise explain(error, file) from error
     except RecursionError as error:
         raise EvolveError("bad-workload", "the workload is nested too deeply", file=file) from error
+    except ValueError as error:  # an integer of thousands of digits
+        raise EvolveError("bad-workload", "a number in the workload is too long", file=file) from error

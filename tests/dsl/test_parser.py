@@ -206,3 +206,9 @@ def test_any_text_parses_or_is_malformed(text: str) -> None:
         parse(text)
     except EvolveError as e:
         assert e.code == "malformed-program"
+
+
+def test_a_number_of_thousands_of_digits_is_malformed() -> None:
+    with pytest.raises(EvolveError, match="more than 100 digits") as caught:
+        parse("unroll(i)\nsplit(i, " + "9" * 6000 + ")\n")
+    assert (caught.value.code, caught.value.line) == ("malformed-program", 2)

@@ -284,3 +284,9 @@ def test_more_timed_sizes_than_anybody_waits_for_are_refused() -> None:
     with pytest.raises(EvolveError, match="timed") as e:
         from_toml("[[timed]]\nrows = 4\ncols = 4\n" * 17, infer(SOFTMAX), "w.toml")
     assert e.value.code == "bad-workload"
+
+
+def test_a_number_of_thousands_of_digits_is_refused() -> None:
+    with pytest.raises(EvolveError) as caught:
+        resolve(SAXPY, override="[[timed]]\nn = " + "9" * 6000 + "\n", override_file="w.toml")
+    assert (caught.value.code, caught.value.file) == ("bad-workload", "w.toml")
