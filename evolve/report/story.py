@@ -26,14 +26,16 @@ def run_text(story: Mapping[str, Any]) -> str:
     for one in story["champions"]:
         lines += [_headline(one), *_indented(one["program"].splitlines()), ""]
     if story["refusals"]:
-        lines.append("refused: " + ", ".join(f"{count} {code}" for code, count in story["refusals"].items()))
+        codes = ", ".join(f"{count} {code}" for code, count in story["refusals"].items())
+        lines.append(f"why programs were illegal: {codes}")
     failures = story["failures"]
     for one in failures[:_MOST_FAILURES]:
         lines.append(f"candidate {one['candidate']}: {one['status'].replace('_', ' ')}: {one['message']}")
     if len(failures) > _MOST_FAILURES:
         lines.append(f"and {len(failures) - _MOST_FAILURES} more; `show --json` has all")
-    for operator, row in story["operators"].items():
-        lines.append(f"{operator}: {funnel_text(row)}")
+    if story["operators"]:
+        lines.append("how programs were made, and what became of them:")
+    lines += [f"    {operator}: {funnel_text(row)}" for operator, row in story["operators"].items()]
     return "\n".join(lines)
 
 

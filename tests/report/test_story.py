@@ -129,6 +129,15 @@ def test_every_failure_after_the_proof_is_told_with_its_reason(folder: RunFolder
         )
 
 
+def test_the_ways_of_making_programs_stand_under_a_heading(folder: RunFolder) -> None:
+    story = run_story(view(folder), folder)
+    lines = run_text(story).splitlines()
+    at = lines.index("how programs were made, and what became of them:")
+    below = lines[at + 1 :]
+    assert [x.split(":")[0].strip() for x in below] == list(story["operators"])
+    assert all(x.startswith("    ") for x in below)
+
+
 def test_the_report_tells_what_the_result_rests_on(folder: RunFolder) -> None:
     found = evidence(view(folder))
     found["proved"]["conditions"] = ["cols == 8192"]
