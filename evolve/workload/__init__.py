@@ -3,7 +3,8 @@
 `model`     the frozen Workload
 `sizes`     size expressions: text, evaluation
 `toml`      the file form, checked by pydantic; `wording` says what is wrong in it
-`infer`     a workload for a kernel that came with none; `gates` conditions on its sizes
+`infer`     a workload for a kernel that came with none; `gates` conditions on its sizes,
+            `pitches` sizes that only space out rows
 `validate`  whether a workload fits a kernel
 `resolve`   inferred, then the file's comment or `--workload`, then validated
 `inputs`    seeded arrays of each family
