@@ -9,11 +9,11 @@ from evolve.codegen.errors import CodegenError
 from evolve.codegen.launch import BufferArg, ConcreteLaunch, ScalarArg
 from evolve.codegen.reference_cuda import CudaReference, render_reference_cuda
 from evolve.codegen.reference_model import Role
-from evolve.codegen.reference_runtime import TOLERANCE_FACTOR
 from evolve.devices.cuda.client import CudaWorker
 from evolve.devices.cuda.messages import Refer
 from evolve.ir.errors import EvolveError
 from evolve.scoring.task import Task
+from evolve.scoring.tolerance import tolerance_factor
 from evolve.toolchain.nvrtc import compile_cuda
 from evolve.workload.model import Sizes
 
@@ -37,7 +37,7 @@ class GpuReference:
             return
         self._cubin = compile_cuda(self._reference.text, worker.info.arch).cubin
 
-    def bounds(self, key: str, sizes: Sizes) -> dict[str, tuple[Path, Path]] | None:
+    def bounds(self, key: str, sizes: Sizes, family: str) -> dict[str, tuple[Path, Path]] | None:
         """Files with the lowest and highest right value of each output, computed from a resident set.
 
         None when the kernel has no such reference, or when it does not fit on the GPU or takes too long.
@@ -61,7 +61,7 @@ class GpuReference:
             {a.name: a.buffer for a in r.arrays if a.role is Role.INPUT},
             {a.name: prod(shapes[a.buffer]) for a in r.arrays if a.role is not Role.INPUT},
             outputs,
-            TOLERANCE_FACTOR,
+            tolerance_factor(self.task.source.kernel, sizes, family),
             LIMIT_S,
         )
         try:

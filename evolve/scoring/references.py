@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from evolve.codegen.reference import render_reference
 from evolve.codegen.reference_model import Reference, Role
-from evolve.codegen.reference_runtime import TOLERANCE_FACTOR
 from evolve.devices.sim.plain import run_plain
 from evolve.scoring.task import Task, size_key
+from evolve.scoring.tolerance import tolerance_factor
 from evolve.workload.inputs import generate, numpy_dtype
 from evolve.workload.model import Sizes
 
@@ -96,7 +96,6 @@ class References:
             memory_limit_mb=1024 + 4 * sum(a.nbytes for a in arrays.values()) // 2**20,
         )
         values = {a.buffer: done[a.name] for a in self.reference.arrays if a.role is Role.VALUE}
-        tolerances = {
-            a.buffer: done[a.name] * TOLERANCE_FACTOR for a in self.reference.arrays if a.role is Role.ERROR
-        }
+        factor = tolerance_factor(self.task.source.kernel, sizes, family)
+        tolerances = {a.buffer: done[a.name] * factor for a in self.reference.arrays if a.role is Role.ERROR}
         return Expected(inputs, values, tolerances)

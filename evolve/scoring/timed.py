@@ -166,7 +166,7 @@ class Preparation:
         original: Original,
     ) -> tuple[dict[str, tuple[str, str]] | None, str]:
         """Files with the bounds of every output, and where these come from."""
-        files = self.reference.bounds(key, sizes)
+        files = self.reference.bounds(key, sizes, family)
         done = self._run(key, original, fetch=files is None)
         partial = [n for n, count in done.left.items() if count and n not in self.task.inouts]
         if files is not None and not partial:

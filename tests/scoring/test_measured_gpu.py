@@ -99,7 +99,7 @@ def test_the_reference_on_the_gpu_is_the_hosts(name: str, tmp_path: Path) -> Non
         for family in task.workload.families:
             e = References(task).expected(sizes, family)
             worker.set_arrays(SetArrays("r", e.inputs))
-            found = gpu.bounds("r", sizes)
+            found = gpu.bounds("r", sizes, family)
             assert found is not None
             for output, (low_file, high_file) in found.items():
                 dtype = e.inputs[output].dtype
