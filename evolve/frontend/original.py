@@ -34,8 +34,11 @@ _MACROS = {
     "M_LN2": "0.69314718055994530942",
 }
 """Macros of the usual headers, defined where the text uses them: run-time compilation has no headers."""
+_NOTHING = r"(?:\s|//[^\n]*\n|/\*(?:[^*]|\*(?!/))*\*/)*"
 _EMPTY_CONDITION = re.compile(
-    r"^[ \t]*#[ \t]*if[^\n]*\n\s*(?:#[ \t]*(?:else|elif)\b[^\n]*\n\s*)*#[ \t]*endif\b[^\n]*\n?", re.MULTILINE
+    rf"^[ \t]*#[ \t]*if[^\n]*\n{_NOTHING}(?:#[ \t]*(?:else|elif)\b[^\n]*\n{_NOTHING})*"
+    r"#[ \t]*endif\b[^\n]*\n?",
+    re.MULTILINE,
 )
 _CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:el)?if(?:(?:\\\n|[^\n])*)", re.MULTILINE)
 _OF_THE_PLACE = re.compile(r"\b(__LINE__|__FILE__|__COUNTER__|__DATE__|__TIME__|__cplusplus)\b")
@@ -95,7 +98,7 @@ def read_only(kernel: Found) -> tuple[str, ...]:
 
 
 def _without_empty_conditions(body: str) -> str:
-    """`#if` … `#endif` around what was taken out."""
+    """`#if` … `#endif` around what was taken out, or around comments."""
     while True:
         shorter = _EMPTY_CONDITION.sub("", body)
         if shorter == body:
