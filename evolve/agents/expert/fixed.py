@@ -12,7 +12,7 @@ from evolve.agents.expert.shape import Shape
 from evolve.agents.expert.sketch import Sketch
 from evolve.ir.affine import linear
 from evolve.ir.effects import Mode
-from evolve.ir.expr import Var
+from evolve.ir.expr import Binary, BinaryOp
 from evolve.ir.visit import variables
 
 
@@ -22,7 +22,8 @@ def factors(shape: Shape) -> tuple[str, ...]:
     for w in shape.walks:
         for subscript in w.indices:
             atoms = [atom for atom, _ in linear(subscript).terms]
-            spaced = [a for a in atoms if not isinstance(a, Var) and variables(a) & shape.extents.keys()]
+            products = [a for a in atoms if isinstance(a, Binary) and a.op is BinaryOp.MUL]
+            spaced = [a for a in products if variables(a) & shape.extents.keys()]
             sizes = {n for a in spaced for n in variables(a)}
             if sizes - shape.extents.keys() and w.mode is not Mode.READ:
                 loops = variables(subscript) & shape.extents.keys()
