@@ -10,14 +10,13 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from evolve.devices.traffic import LINE, SECTOR, SiteTraffic, Traffic
+from evolve.sol.ceilings import L2_PORT_BYTES
 from evolve.target.profile import Profile
 from evolve.toolchain.sass import Sass
 
 # L1 of a GPU whose profile does not say: the smallest of the supported generations.
 _L1_BYTES = 96 * 1024
 
-PORT_BYTES = 64.0
-"""Bytes an SM exchanges with L2 per clock."""
 PACKET, PARTIAL_PACKET = 1.8, 3.9
 """Clocks that an SM's port to L2 spends at least on a request to one line, and those of all ports that L2
 spends on one that writes sectors in part (one H200: columns read one element a line, 67 million lines in
@@ -79,9 +78,9 @@ def levels(
     stores = [s for s in traffic.sites if s.space == "global" and s.write]
     stored = sum(s.sectors for s in stores)
     miss = missed / requested if requested else 0.0
-    fetching = sum(max(s.sectors * SECTOR / PORT_BYTES, PACKET * s.lines) for s in loads) * miss
-    storing = sum(max(s.sectors * SECTOR / PORT_BYTES, PACKET * s.lines) for s in stores)
-    atomic = traffic.atomics * SECTOR / PORT_BYTES
+    fetching = sum(max(s.sectors * SECTOR / L2_PORT_BYTES, PACKET * s.lines) for s in loads) * miss
+    storing = sum(max(s.sectors * SECTOR / L2_PORT_BYTES, PACKET * s.lines) for s in stores)
+    atomic = traffic.atomics * SECTOR / L2_PORT_BYTES
 
     flying = min(blocks, profile.sms * resident)
     read = _dram_reads(profile, traffic, len(passes), unique, blocks, flying, footprint)
@@ -98,7 +97,7 @@ def levels(
     beyond_l1, beyond_l2 = _local(profile, local, resident, flying, shared_bytes)
     return Levels(
         l1_miss=miss,
-        port_clocks=(fetching + storing + atomic + beyond_l1 / PORT_BYTES) * blocks,
+        port_clocks=(fetching + storing + atomic + beyond_l1 / L2_PORT_BYTES) * blocks,
         partial_clocks=PARTIAL_PACKET * sum(s.partial_lines for s in stores) * blocks,
         l2_bytes=((missed + stored + traffic.atomics) * SECTOR + beyond_l1) * blocks,
         # What is pushed out was written, and is read again.

@@ -23,13 +23,13 @@ from dataclasses import asdict, dataclass, field, replace
 from math import ceil
 from typing import Any
 
-from evolve.devices.cache import PORT_BYTES, Levels, Local, levels
+from evolve.devices.cache import Levels, Local, levels
 from evolve.devices.chain import SHARED_CLOCKS, Access, AccessModel, chain
 from evolve.devices.compiled import as_compiled
 from evolve.devices.traffic import SECTOR, SiteTraffic, Traffic
 from evolve.devices.trips import trip_counts
 from evolve.devices.work import Work, conserved, executed
-from evolve.sol.ceilings import dram_ceiling, fp32_rate, launch_floor
+from evolve.sol.ceilings import L2_PORT_BYTES, L2_SHARE, dram_ceiling, fp32_rate, launch_floor
 from evolve.sol.evidence import evidence
 from evolve.sol.gap import Breakdown
 from evolve.target.limits import Occupancy, occupancy
@@ -42,8 +42,6 @@ Dim3 = tuple[int, int, int]
 
 L1_CLOCKS, L2_CLOCKS, DRAM_NS = 33.0, 260.0, 450.0
 """Where a profile does not say."""
-L2_SHARE = 0.6
-"""L2's bandwidth as a share of what all ports together could take (GH200: 9.7 to 10.2 of 16.7 TB/s)."""
 BLOCK_CLOCKS = 200.0
 """From a block slot becoming free to the next block's first instruction."""
 BLOCKS_PER_CLOCK = 0.84
@@ -132,7 +130,9 @@ def estimate(
     per_sm = {name: clocks * busiest / clock for name, clocks in _sm_clocks(profile, mix, code).items()}
     alone = chain(sass, counts.loops, _access_model(profile, code, volumes), counts.blocks)
     life = (alone.clocks + BLOCK_CLOCKS) / clock
-    slices = max(volumes.l2_bytes / (L2_SHARE * PORT_BYTES), volumes.partial_clocks) / (profile.sms * clock)
+    slices = max(volumes.l2_bytes / (L2_SHARE * L2_PORT_BYTES), volumes.partial_clocks) / (
+        profile.sms * clock
+    )
     port = volumes.port_clocks / blocks / clock
     terms = {
         "dram": _dram_s(profile, volumes),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from evolve.frontend import ctree, library
@@ -42,18 +43,18 @@ def size_of(e: Expr) -> int:
     return sum(1 for _ in subexpressions(e))
 
 
-class Evaluator:
+class Evaluator(ABC):
     """Evaluation of expressions; a subclass knows the variables and inlines functions."""
 
     threads: Threads
 
+    @abstractmethod
     def read(self, n: ctree.Name) -> Value:
         """The value of a variable now."""
-        raise NotImplementedError
 
+    @abstractmethod
     def inline(self, call: ctree.Invoke, args: tuple[Value, ...]) -> Value:
         """The value that a device function returns."""
-        raise NotImplementedError
 
     def value(self, e: ctree.CExpr) -> Value:
         """Evaluate an expression. Raises RefusalError."""

@@ -117,11 +117,14 @@ class MeasuredScorer:
         outcome = self._once(built, plan, is_original)
         if outcome.status == "scored" and self._suspiciously_fast(outcome):
             outcome = self._again(built, plan, outcome)
-        if outcome.status == "scored" and (outcome.time_s or 0.0) < LEADING * (self._best or float("inf")):
+        if outcome.status != "scored" or outcome.time_s is None:
+            return outcome
+        best = float("inf") if self._best is None else self._best
+        if outcome.time_s < LEADING * best:
             failed = self._every_family(built)
             if failed is not None:
                 return Outcome(failed.status, rendered.text, message=failed.message)
-        if outcome.status == "scored" and (outcome.time_s or 0.0) < (self._best or float("inf")):
+        if outcome.time_s < best:
             self._best = outcome.time_s
             # What leads is improved next; for all, tracing on the host would take as long as measuring.
             parts = explain(self.task, rendered, built.cubin, outcome.detail["times_us"][0] * 1e-6)

@@ -2,8 +2,9 @@
 
 import pytest
 
-from evolve.devices.cache import PACKET, PARTIAL_PACKET, PORT_BYTES, Local, levels
+from evolve.devices.cache import PACKET, PARTIAL_PACKET, Local, levels
 from evolve.devices.traffic import SECTOR, SiteTraffic, Traffic
+from evolve.sol.ceilings import L2_PORT_BYTES
 from evolve.target.profile import load_profile
 
 H200 = load_profile("h200-sxm")
@@ -27,7 +28,7 @@ def test_streams_come_from_dram_once() -> None:
     assert v.l1_miss == 1 and v.dram_miss == 1
     assert v.dram_read == v.dram_written == 32 * SECTOR * BLOCKS
     assert v.l2_bytes == 64 * SECTOR * BLOCKS
-    assert v.port_clocks == pytest.approx(v.l2_bytes / PORT_BYTES)
+    assert v.port_clocks == pytest.approx(v.l2_bytes / L2_PORT_BYTES)
 
 
 def test_what_l1_holds_is_fetched_once() -> None:
@@ -64,7 +65,7 @@ def test_lines_have_their_price() -> None:
     whole = levels(H200, traffic(site(32, write=True), read=0, written=32), None, BLOCKS, 8, 0, None)
     parts = levels(H200, traffic(site(256, write=True), read=0, written=256), None, BLOCKS, 8, 0, None)
     column = levels(H200, traffic(site(256), read=256), None, BLOCKS, 8, 0, None)
-    assert whole.port_clocks == pytest.approx(32 * SECTOR / PORT_BYTES * BLOCKS)
+    assert whole.port_clocks == pytest.approx(32 * SECTOR / L2_PORT_BYTES * BLOCKS)
     assert parts.port_clocks == column.port_clocks == pytest.approx(256 * PACKET * BLOCKS)
     assert parts.partial_clocks == pytest.approx(256 * PARTIAL_PACKET * BLOCKS)
     assert whole.partial_clocks == column.partial_clocks == 0

@@ -20,6 +20,7 @@ from evolve.search.variation import CROSSOVERS, MUTATIONS, Workshop, canonical, 
 from evolve.transforms.apply import apply_program
 from evolve.transforms.moves import legal_moves
 from tests.transforms.fixtures import KERNELS
+from tests.transforms.programs import PROGRAMS
 
 ROWS = (
     """
@@ -52,17 +53,7 @@ ROWS = (
     """,
 )
 TILES = (
-    """
-    tile([i, j], [32, 32])
-    bind(i.o, grid.y)
-    bind(j.o, grid.x)
-    t = stage(x, at=j.o, scope=shared)
-    set_layout(t, pad=[0, 1])
-    split([t.0, j.i], 8)
-    bind([t.1, i.i], thread.x)
-    bind([t.0.i, j.i.i], thread.y)
-    unroll([t.0.o, j.i.o])
-    """,
+    PROGRAMS["transpose"],
     """
     specialize(rows % 64 == 0 and cols % 64 == 0)
     tile([i, j], [64, 64])

@@ -9,6 +9,7 @@ from statistics import median, quantiles
 from evolve.devices.calibration.attributes import Attributes
 from evolve.devices.calibration.benches import CHASES, LOOPS, STREAMS, Loop
 from evolve.devices.calibration.samples import Pair, Samples
+from evolve.sol.ceilings import L2_PORT_BYTES
 
 PLAUSIBLE = (0.3, 1.02)
 """Fractions of the product of units, rate and clock. Less means that something else was measured, more that
@@ -16,9 +17,6 @@ less work was done than was counted, or that the clock ran above what the driver
 
 STEADY = 0.2
 """How far the quartiles of a rate may lie apart. On an idle GPU they lie within a few per cent."""
-
-L2_BYTES_PER_CLOCK = 64
-"""Bytes that an SM can take from L2 in a clock (V100 to H200: the width of the port; a bound only)."""
 
 LATENCIES = {
     "shared_clocks": (10, 100),
@@ -134,7 +132,7 @@ def _loop(loop: Loop, pair: Pair, gpu: Attributes, rates: Mapping[str, float], r
     per_second = gpu.sms * gpu.clock_mhz * 1e6 / loop.unit
     figure = Figure(loop.figure, low, high, loop.kernel, lanes, mhz)
     if loop.figure == "l2_read_gbs":
-        return _judged_l2(figure, L2_BYTES_PER_CLOCK * per_second, read)
+        return _judged_l2(figure, L2_PORT_BYTES * per_second, read)
     if loop.figure == "fp16_mma_tflops":
         # Where faster instructions exist the listed rate is theirs: a bound, and a loose one.
         listed = rates.get("tensor_fp16")
