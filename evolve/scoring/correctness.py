@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ LARGEST_CHECK_BYTES = 4 << 20
 LARGEST_FIRST_BYTES = 16 << 20
 """Of all arrays at a variant's smallest shape. Execution with its shadow memory and a float64 reference take
 about ten times as much, and about a second for each 20 MiB."""
+LARGEST_FIRST_THREADS = 1 << 18
+"""Threads that a variant's smallest launch may start: each input family runs them all."""
 
 
 HOST_LIMITS = ("timeout", "stack")
@@ -95,13 +98,37 @@ def original_plan(task: Task) -> Plan:
     return sorted(plan, key=lambda run: run[0] != largest or run[1] != families[0])
 
 
-def too_large(task: Task, rendered: Rendered) -> tuple[int, Sizes] | None:
-    """The first variant whose guard holds at no shape small enough to be executed, and its smallest shape."""
+@dataclass(frozen=True)
+class TooLarge:
+    """Variant number `variant` runs at no sizes smaller than these, with so much to execute there."""
+
+    variant: int
+    sizes: Sizes
+    bytes: int
+    threads: int
+
+
+def too_large(task: Task, rendered: Rendered) -> TooLarge | None:
+    """The first variant whose guard holds at no shape small enough to be executed.
+
+    Threads count beyond what the kernel as given starts at the check sizes, which may be fixed in its text.
+    """
+    most = max([LARGEST_FIRST_THREADS, *(_threads(rendered, -1, s) for s in task.workload.check)])
     for number, v in enumerate(rendered.variants):
         shapes = task.shapes_for(v.guard)
-        if shapes and task.workload.bytes_at(shapes[0]) > LARGEST_FIRST_BYTES:
-            return number, shapes[0]
+        if not shapes:
+            continue
+        found = TooLarge(
+            number, shapes[0], task.workload.bytes_at(shapes[0]), _threads(rendered, number, shapes[0])
+        )
+        if found.bytes > LARGEST_FIRST_BYTES or found.threads > most:
+            return found
     return None
+
+
+def _threads(rendered: Rendered, variant: int, sizes: Sizes) -> int:
+    """That the launches of a variant (-1: the original) start at these sizes."""
+    return sum(prod(x.grid) * prod(x.block) for x in concretise_variant(rendered, variant, sizes))
 
 
 def variant_plan(task: Task, rendered: Rendered) -> Plan:

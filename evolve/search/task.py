@@ -152,12 +152,11 @@ class KernelProblem:
         found = too_large(self.task, rendered)
         if found is None:
             return None
-        number, sizes = found
-        at = ", ".join(f"{n} = {v}" for n, v in sizes.items())
-        most = f"{self.task.workload.bytes_at(sizes) / 2**20:.0f} MiB of arrays"
+        at = ", ".join(f"{n} = {v}" for n, v in found.sizes.items())
+        most = f"{found.bytes / 2**20:.0f} MiB of arrays, {found.threads} threads"
         return Diagnostic(
             "E-GUARD-CHECK",
-            f"the smallest sizes that satisfy {print_expr(rendered.variants[number].guard)} are {at} "
+            f"the smallest sizes that satisfy {print_expr(rendered.variants[found.variant].guard)} are {at} "
             f"({most}): too large to be executed under checks",
             repair="specialize to divisors, or to fewer sizes",
         )
