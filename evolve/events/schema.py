@@ -170,10 +170,29 @@ class Champion(Model):
 
 
 class Stopped(Model):
-    """The search ended by a rule; nothing follows in a log."""
+    """The search ended by a rule; only an examination may follow."""
 
     kind: Literal["stopped"] = "stopped"
     reason: StopReason
+
+
+class Examined(Model):
+    """The best program after a measured search: at sizes and on inputs that it had not met, and under
+    compute-sanitizer. It changes nothing that the search decides.
+
+    `candidate` is its proposal, 0 for the kernel as given. `secret` is what all inputs of the run were drawn
+    from, hexadecimal; the rest is as `scoring.final` has it.
+    """
+
+    kind: Literal["examined"] = "examined"
+    candidate: int
+    state: Literal["passed", "failed", "incomplete"]
+    failures: tuple[str, ...] = ()
+    open_points: tuple[str, ...] = ()
+    held_out: tuple[dict[str, Any], ...] = ()
+    perturbed: tuple[dict[str, Any], ...] = ()
+    sanitizer: dict[str, Any] = {}
+    secret: Annotated[str, Field(pattern="^[0-9a-f]{1,32}$")]
 
 
 class Paused(Model):
@@ -191,7 +210,17 @@ class Resumed(Model):
 
 
 Body = Annotated[
-    RunStarted | Baseline | Asked | Proposed | Result | Compared | Champion | Stopped | Paused | Resumed,
+    RunStarted
+    | Baseline
+    | Asked
+    | Proposed
+    | Result
+    | Compared
+    | Champion
+    | Stopped
+    | Examined
+    | Paused
+    | Resumed,
     Field(discriminator="kind"),
 ]
 

@@ -2,7 +2,7 @@
 
 `display`  progress on standard error: plain lines, or `live` on a terminal; `progress` is its state
 `table`    the final table
-`evidence` what a result rests on
+`evidence` what a result rests on; `examined` what became of the best program after the search
 `story`    the text of `evolve show`; `figures` a candidate's figures in it
 `outline`  JSON data as an indented list; `units` numbers, and text made harmless for a terminal
 """

@@ -8,7 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
-from evolve.events.schema import Body, Champion, Result
+from evolve.events.schema import Body, Champion, Examined, Result
+from evolve.report.examined import examined_lines
 from evolve.report.progress import Progress
 from evolve.report.table import STOPPED, funnel_text, sizes_text
 from evolve.report.units import duration, harmless, microseconds
@@ -100,6 +101,9 @@ class PlainDisplay:
             self._say(f"{state.scored} of {state.settings.budget} scored ({counts}){rest}")
         elif body.kind == "stopped":
             self._say(f"stopped: {STOPPED.get(body.reason, body.reason)}")
+        elif isinstance(body, Examined):
+            for line in examined_lines(body.model_dump()):
+                self._say(line)
 
     def _say(self, line: str) -> None:
         print(harmless(line), file=sys.stderr, flush=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from evolve.report.examined import examined_lines
 from evolve.report.figures import listed, number, table
 from evolve.report.units import microseconds, sizes
 
@@ -19,13 +20,14 @@ _MOST_SHAPES = 6
 
 
 def evidence_text(found: Mapping[str, Any]) -> str:
-    """The sections given, assumed, proved, checked and timed of `runs.evidence`."""
+    """The sections given, assumed, proved, checked, timed and examined of `runs.evidence`."""
     sections = (
         ("given", _given(table(found.get("given")))),
         ("assumed", _assumed(found)),
         ("proved", _proved(found)),
         ("checked", _checked(found)),
         ("timed", _timed(found)),
+        ("examined", _examined(found)),
     )
     lines: list[str] = []
     for title, said in sections:
@@ -110,6 +112,17 @@ def _runs(checked: Mapping[str, Any]) -> str:
         return "how often it was executed is not on record"
     error = "" if worst is None else f", the largest error {worst:.2g} of what is allowed"
     return f"{runs:.0f} runs without a finding{error}"
+
+
+def _examined(found: Mapping[str, Any]) -> Iterator[str]:
+    examined = found.get("examined")
+    if not isinstance(examined, Mapping):
+        return
+    yield from (line.strip() for line in examined_lines(examined))
+    yield (
+        f"all inputs of the run were drawn from the secret {examined.get('secret')}, which nothing that "
+        "proposes programs could read; `evolve verify` draws the same ones again"
+    )
 
 
 def _timed(found: Mapping[str, Any]) -> Iterator[str]:

@@ -10,8 +10,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from evolve.events.schema import Body, Result
+from evolve.events.schema import Body, Examined, Result
 from evolve.report.display import FAILED, failure, opening
+from evolve.report.examined import examined_lines
 from evolve.report.progress import Progress
 from evolve.report.units import duration, harmless, microseconds
 from evolve.search.problem import ProblemInfo
@@ -42,6 +43,9 @@ class LiveDisplay:
         self._progress.apply(body, recorded)
         if not recorded and isinstance(body, Result) and body.status in FAILED:
             self._console.print(Text(harmless(failure(body))))
+        if not recorded and isinstance(body, Examined):
+            for line in examined_lines(body.model_dump()):
+                self._console.print(Text(harmless(line)))
         if not recorded and body.kind == "proposed" and not self._live.is_started:
             self._live.start()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from evolve.report.examined import examined_lines
 from evolve.report.figures import division, facts, gains, listed, number, resources, table, times
 from evolve.report.table import STOPPED, funnel_text
 from evolve.report.units import microseconds
@@ -21,6 +22,7 @@ def run_text(story: Mapping[str, Any]) -> str:
         f"funnel: {funnel_text(story['funnel'])}; {story['cells']} kinds of programs in the archive",
         f"baseline {microseconds(story['baseline']['time_us'])}, "
         f"{story['baseline']['fitness']:.3f} of the speed of light",
+        *examined_lines(story.get("examined")),
         "",
     ]
     for one in story["champions"]:

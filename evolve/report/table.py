@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from evolve.report.examined import examined_lines
 from evolve.report.units import duration, microseconds
 
 _SPECIALIZED = re.compile(r"specialize\(.*\)").fullmatch
@@ -47,6 +48,7 @@ def final_table(document: Mapping[str, Any], folder: Path) -> str:
         f"  scored {budget['scored']} of {budget['limit']} in {duration(document['wall_s'])}; {reason}",
         f"  funnel: {funnel_text(document['funnel'])}",
         *_restricted(best["program"]),
+        *(f"  {line}" for line in examined_lines(document.get("examined"))),
         f"  files: {folder / 'best.cu'}, {folder / 'best.dsl'}, {folder / 'events.jsonl'}",
     ]
     return "\n".join(lines)

@@ -18,6 +18,7 @@ def evidence(view: RunView) -> dict[str, Any]:
     checked   runs of the CUDA text under checks, their sizes, families of inputs, the largest error in
               tolerances; `original`: the same of the kernel as given
     timed     measured or estimated, on what, at which sizes
+    examined  the examination after a measured search, None without one
     """
     started, state = view.started, view.state
     assert started is not None and state.baseline is not None
@@ -46,6 +47,7 @@ def evidence(view: RunView) -> dict[str, Any]:
         },
         "timed": {**started.device.model_dump(), "sizes": workload.get("timed", [])},
         "sol": started.sol.model_dump(),
+        "examined": view.examined.model_dump(mode="json") if view.examined else None,
     }
 
 

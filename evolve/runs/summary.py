@@ -8,7 +8,7 @@ from typing import Any
 
 from evolve.events.blobs import BlobStore
 from evolve.events.log import LOG_NAME, read_log
-from evolve.events.schema import Champion, Event, Paused, Resumed, RunStarted
+from evolve.events.schema import Champion, Event, Examined, Paused, Resumed, RunStarted
 from evolve.ir.errors import EvolveError
 from evolve.runs.folder import RunFolder
 from evolve.search.state import FUNNEL, SearchState
@@ -25,6 +25,7 @@ class RunView:
     ended: str = _STILL_RUNNING
     wall_s: float = 0.0
     champions: list[int] = field(default_factory=list)
+    examined: Examined | None = None
     _last_t: float | None = None
 
     def apply(self, event: Event) -> None:
@@ -38,6 +39,10 @@ class RunView:
             self.wall_s = body.prepared_s
         elif isinstance(body, Champion):
             self.champions.append(body.proposal)
+        elif isinstance(body, Examined):
+            if body.candidate != self.state.champion or self.state.stopped is None:
+                raise ValueError(f"candidate {body.candidate} is not what the search came to")
+            self.examined = body
         self.state.apply(body)
         if isinstance(body, Paused):
             self.ended = body.reason
@@ -79,7 +84,8 @@ def as_document(view: RunView, name: str, blobs: BlobStore) -> dict[str, Any]:
     """The JSON object of `run --json`.
 
     Times in microseconds. Candidate 0 is the baseline, with the empty program. `source` is CUDA
-    text. `speedup` is baseline time over best time.
+    text. `speedup` is baseline time over best time. `examined` says what became of the best program after
+    a measured search, None where it was not examined: one whose state is failed is not to be used.
     """
     started, state = view.started, view.state
     assert started is not None and state.baseline is not None
@@ -90,6 +96,7 @@ def as_document(view: RunView, name: str, blobs: BlobStore) -> dict[str, Any]:
         "workload": started.workload_summary,
         "baseline": {"time_us": state.baseline.time_us, "fitness": state.baseline.fitness},
         "best": _best(state, blobs, blobs.get(started.source)),
+        "examined": view.examined.model_dump(mode="json", exclude={"kind"}) if view.examined else None,
         "sol": started.sol.model_dump(),
         "budget": {"limit": started.settings.budget, "scored": state.scored},
         "funnel": {stage: state.funnel[stage] for stage in FUNNEL},
