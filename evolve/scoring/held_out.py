@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from evolve.codegen.rendered import concretise, concretise_variant
 from evolve.devices.cuda.messages import Execute, Measure
+from evolve.ir.errors import EvolveError
 from evolve.ir.evaluate import evaluate
 from evolve.ir.expr import Expr
 from evolve.scoring.audit import doubt
@@ -30,27 +31,44 @@ _SMALLEST, _LARGEST = 0.2, 1.2
 """Of the timed sizes."""
 
 
+Verdict = Literal["right", "failed", "doubted", "not judged"]
+
+
 @dataclass(frozen=True)
 class HeldOut:
-    """What a module does at one size: which variant runs (-1: the original), why it is wrong if it is.
+    """What a module does at one size: which variant runs (-1: the original), and a verdict.
 
-    `time_s` and `original_s` are interleaved medians, None when it is wrong.
+    verdict     right; failed: wrong results, or it does not run; doubted: right, but its time is not to be
+                believed; not judged: nothing tells what is right there
+    message     why it is not right
+    time_s, original_s   interleaved medians, when it is right
+    fraction    attainable time / time
     """
 
     sizes: Sizes
     variant: int
+    verdict: Verdict = "right"
     message: str = ""
     time_s: float | None = None
     original_s: float | None = None
+    fraction: float | None = None
+
+    @property
+    def speedup(self) -> float | None:
+        """The original's time over this one's."""
+        return self.original_s / self.time_s if self.original_s and self.time_s else None
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON data."""
         return {
             "sizes": dict(self.sizes),
             "variant": self.variant,
+            "verdict": self.verdict,
             "message": self.message,
             "time_us": None if self.time_s is None else self.time_s * 1e6,
             "original_us": None if self.original_s is None else self.original_s * 1e6,
+            "speedup": self.speedup,
+            "fraction": self.fraction,
         }
 
 
@@ -58,7 +76,7 @@ def draw(task: Task, guards: Sequence[Expr], secret: int, count: int) -> list[Si
     """Up to `count` sizes near the timed ones that satisfy a guard where there are any, and are new.
 
     Like the timed ones they lie where the kernel stores something, and rows do not overlap: nothing else can
-    be judged.
+    be judged. Where the guards leave no other sizes these are the timed ones: their inputs will be new.
     """
     rng = np.random.default_rng(secret_seed(secret, "held out"))
     known = {size_key(s) for s in (*task.workload.timed, *task.workload.check)}
@@ -81,12 +99,16 @@ def draw(task: Task, guards: Sequence[Expr], secret: int, count: int) -> list[Si
                 made[n] = max(1, drawn)
         if size_key(made) in known or task.workload.bytes_at(made) > most or not works(gate, made):
             continue
-        if guards and not any(bool(evaluate(g, made)) for g in guards):
+        if not _satisfies(guards, made):
             continue
         if not apart or pitches(kernel, made) == made:
             known.add(size_key(made))
             found.append(made)
-    return found
+    return found or [s for s in task.workload.timed if _satisfies(guards, s)][:count]
+
+
+def _satisfies(guards: Sequence[Expr], sizes: Sizes) -> bool:
+    return not guards or any(bool(evaluate(g, sizes)) for g in guards)
 
 
 def examine(
@@ -104,19 +126,26 @@ def _examine(
 ) -> HeldOut:
     variant, launches = concretise(built.rendered, sizes)
     own = concretise_variant(original.rendered, -1, sizes)
-    found = preparation.family(f"held-out-{number}", sizes, FAMILY, (original.cubin, own))
+    try:
+        found = preparation.family(f"held-out-{number}", sizes, FAMILY, (original.cubin, own))
+    except EvolveError as e:
+        if e.code != "baseline-failed":
+            raise
+        return HeldOut(sizes, variant, "not judged", e.message)
     if found is None:
-        return HeldOut(sizes, variant, "not judged: nothing tells what is right there")
+        return HeldOut(sizes, variant, "not judged", "nothing tells what is right there")
     key, expected = found
     worker, outputs, inouts = preparation.worker, task.outputs, task.inouts
     digests: list[Mapping[str, int]] = []
-    for cubin, these in ((built.cubin, launches), (original.cubin, own)):
+    for k, (cubin, these) in enumerate(((built.cubin, launches), (original.cubin, own))):
         done = worker.execute(
             Execute(cubin, these, key, outputs, inouts, expected, fetch=False, limit_s=ORIGINAL_LIMIT_S)
         )
         failed = wrong(done, at_sizes(sizes))
+        if failed is not None and k == 1:
+            return HeldOut(sizes, variant, "not judged", f"the kernel as given fails: {failed.message}")
         if failed is not None:
-            return HeldOut(sizes, variant, failed.message)
+            return HeldOut(sizes, variant, "failed", failed.message)
         digests.append(done.digests)
     known = tuple((d,) for d in digests)
     measured = worker.measure(
@@ -128,17 +157,16 @@ def _examine(
             inouts,
             known,
             (expected,),
+            limit_s=ORIGINAL_LIMIT_S,
             batch=0,
         )
     )
     if measured.fault is not None:
-        return HeldOut(sizes, variant, measured.fault.message)
-    bad = doubt(
-        measured,
-        bound(task.source.kernel, sizes, task.profile, task.workload.numerics),
-        at_sizes(sizes),
-    )
+        return HeldOut(sizes, variant, "failed", f"{at_sizes(sizes)}: {measured.fault.message}")
+    limit = bound(task.source.kernel, sizes, task.profile, task.workload.numerics)
+    bad = doubt(measured, limit, at_sizes(sizes))
     if bad is not None:
-        return HeldOut(sizes, variant, bad.message)
-    times = [median(s) * 1e-6 for s in measured.samples_us]
-    return HeldOut(sizes, variant, "", *times)
+        verdict: Verdict = "failed" if bad.status == "incorrect" else "doubted"
+        return HeldOut(sizes, variant, verdict, bad.message)
+    time_s, original_s = (median(s) * 1e-6 for s in measured.samples_us)
+    return HeldOut(sizes, variant, "right", "", time_s, original_s, limit.time_s / time_s)
