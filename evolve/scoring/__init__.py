@@ -12,5 +12,7 @@
 `reference_gpu`  the float64 reference where it is too large for the host
 `audit`          whether a timing is to be believed
 `selftest`       whether a task can tell right from wrong at all
-`held_out`       sizes for the end of a run
+`final`          the end of a measured run, of these parts:
+`held_out`       sizes that nothing was checked or timed at
+`perturbed`      one input element changed
 """

@@ -8,19 +8,25 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from evolve.devices.cuda.sanitizer import Finding, Sanitized
 from evolve.events.log import EventWriter, read_log
-from evolve.events.schema import EVENT, Examined
+from evolve.events.schema import EVENT, Event, Examined
 from evolve.ir.errors import EvolveError
 from evolve.report.display import PlainDisplay
 from evolve.report.evidence import evidence_text
 from evolve.report.story import run_text
 from evolve.report.table import final_table
 from evolve.runs.evidence import evidence
+from evolve.runs.examination import as_event, is_due, of_the_search
 from evolve.runs.folder import RunFolder
 from evolve.runs.session import replay
 from evolve.runs.story import run_story
 from evolve.runs.summary import RunView, as_document, fold
+from evolve.scoring.final import Examination
+from evolve.scoring.held_out import HeldOut
+from evolve.scoring.perturbed import Perturbed
 from tests.runs.helpers import run
+from tests.search.fake import FakeProblem
 
 HELD_OUT = {"verdict": "right", "speedup": 2.0, "fraction": 0.8}
 
@@ -102,6 +108,28 @@ def test_it_is_about_the_best_program_after_the_search(folder: RunFolder) -> Non
     with pytest.raises(EvolveError) as error:
         view(folder)
     assert error.value.code == "damaged-log"
+
+
+def test_it_is_due_once_and_only_where_times_are_measured(folder: RunFolder, tmp_path: Path) -> None:
+    assert not is_due(read_log(folder.log).events)
+    measured = run(tmp_path / "measured", budget=8, problem=FakeProblem(timing="measured"))
+    events = read_log(measured.log).events
+    assert is_due(events) and not is_due(events[:-1])
+    examined(measured)
+    after = read_log(measured.log).events
+    assert not is_due(after) and of_the_search(after) == list(events)
+
+
+def test_an_event_is_made_of_what_scoring_found() -> None:
+    held_out = HeldOut({"n": 5}, -1, "right", "", 1e-6, 2e-6, 0.5)
+    finding = Finding("racecheck", "Race reported", "k", 144, 13, (1, 0, 0), (2, 0, 0))
+    perturbed = Perturbed({"n": 5}, 0, "x", 3, 1)
+    found = Examination((held_out,), (perturbed,), Sanitized(True, (finding,)), 31)
+    body = as_event(7, found.to_json())
+    assert (body.candidate, body.state, body.secret) == (7, "failed", "1f")
+    assert body.held_out[0]["speedup"] == 2.0 and body.perturbed[0]["array"] == "x"
+    assert body.sanitizer["findings"][0]["thread"] == [1, 0, 0]
+    assert EVENT.validate_json(EVENT.dump_json(Event(seq=0, t=1.0, prev="", body=body))).body == body
 
 
 @pytest.mark.parametrize("field", [{"secret": "0x1f"}, {"secret": ""}, {"state": "fine"}, {"more": 1}])
