@@ -1,45 +1,73 @@
-"""`evolve doctor`: is everything here that a run needs?"""
+"""`evolve doctor`: is everything here that a run needs? It can also install what measuring needs."""
 
 from __future__ import annotations
 
 import platform
 import sys
 from collections.abc import Callable
-from typing import Any
+from importlib.util import find_spec
+from typing import Annotated, Any
+
+import typer
 
 from evolve.cli import options
 
 Probe = Callable[[], str]
 
+_UNFIT = frozenset({"driver-too-old", "pycuda-broken", "nvcc-failed"})
+"""What is there and cannot be used, as opposed to what is not there."""
 
-def command(json: options.Json = False) -> int:
+
+def command(
+    install_pycuda: Annotated[
+        bool,
+        typer.Option(
+            "--install-pycuda",
+            help="First build and install PyCUDA here, which measuring needs; no CUDA toolkit is needed.",
+        ),
+    ] = False,
+    json: options.Json = False,
+) -> int:
     """Check that this machine has what a run needs.
 
     Exit status 1 if something needed is missing or does not work; a GPU is not needed.
     """
-    from evolve.cli.output import Output
+    from evolve.cli.output import Output, note
 
     with Output(json) as output:
+        installed = None
+        if install_pycuda:
+            from evolve.toolchain.pycuda_install import install_pycuda as install
+
+            installed = install(note).text
+            output.text(installed)
         checks = [_check(name, probe, needed) for name, probe, needed in _PROBES]
         healthy = all(one["ok"] or not one["needed"] for one in checks)
         if output.as_json:
-            output.document({"ok": healthy, "checks": checks})
-        marks = {(True, True): "ok", (True, False): "ok", (False, True): "FAILED", (False, False): "absent"}
-        lines = [f"{marks[one['ok'], one['needed']]:8}{one['check']}: {one['detail']}" for one in checks]
-        output.text("\n".join(lines))
+            output.document({"ok": healthy, "checks": checks, "installed": installed})
+        output.text("\n".join(f"{_mark(one):8}{one['check']}: {one['detail']}" for one in checks))
         return 0 if healthy else 1
+
+
+def _mark(one: dict[str, Any]) -> str:
+    if one["ok"]:
+        return "ok"
+    if one["needed"]:
+        return "FAILED"
+    return "unfit" if one["code"] in _UNFIT else "absent"
 
 
 def _check(name: str, probe: Probe, needed: bool) -> dict[str, Any]:
     from evolve.ir.errors import EvolveError
 
+    code: str | None = None
     try:
-        return {"check": name, "ok": True, "needed": needed, "detail": probe()}
+        return {"check": name, "ok": True, "needed": needed, "code": None, "detail": probe()}
     except EvolveError as error:
-        detail = str(error)
+        code, detail = error.code, str(error)
     except Exception as error:  # a broken installation fails in ways of its own; that is the finding
         detail = f"{type(error).__name__}: {error}"
-    return {"check": name, "ok": False, "needed": needed, "detail": detail}
+    return {"check": name, "ok": False, "needed": needed, "code": code, "detail": detail}
 
 
 def _python() -> str:
@@ -80,7 +108,9 @@ def _conformance() -> str:
 def _nvrtc() -> str:
     from evolve.toolchain.nvrtc import compile_cuda, nvrtc_version
 
-    compile_cuda('extern "C" __global__ void f(float *x) { x[threadIdx.x] = 1.0f; }', "sm_90")
+    built = compile_cuda('extern "C" __global__ void f(float *x) { x[threadIdx.x] = 1.0f; }', "sm_90")
+    if not built.ok:
+        raise RuntimeError(f"a kernel that is right does not compile: {built.log}")
     return "{}.{} compiles for sm_90".format(*nvrtc_version())
 
 
@@ -105,6 +135,33 @@ def _language() -> str:
     return f"{len(primitives())} primitives"
 
 
+def _driver() -> str:
+    from evolve.toolchain.driver import driver_version, require
+    from evolve.toolchain.nvrtc import nvrtc_version
+
+    return require(driver_version(), nvrtc_version()).text
+
+
+def _pycuda() -> str:
+    from importlib.metadata import version
+
+    from evolve.ir.errors import EvolveError
+    from evolve.toolchain.driver import driver_version
+    from evolve.toolchain.pycuda_install import import_pycuda
+
+    if find_spec("pycuda") is None:
+        raise EvolveError(
+            "no-pycuda",
+            "not installed; measuring needs it",
+            hint="`evolve doctor --install-pycuda` builds it, without a CUDA toolkit",
+        )
+    try:
+        driver_version()
+    except EvolveError:
+        return f"{version('pycuda')}; without a driver it cannot be imported"
+    return import_pycuda(None).text
+
+
 def _gpu() -> str:
     from evolve.devices.cuda.client import CudaWorker
 
@@ -125,5 +182,7 @@ _PROBES: tuple[tuple[str, Probe, bool], ...] = (
     ("nvdisasm", _nvdisasm, True),
     ("hardware profiles", _profiles, True),
     ("transform language", _language, True),
+    ("cuda driver", _driver, False),
+    ("pycuda", _pycuda, False),
     ("cuda gpu", _gpu, False),
 )
