@@ -16,7 +16,16 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 SCHEMA_VERSION = 1
 
-Status = Literal["unparsable", "duplicate", "illegal", "compile_failed", "incorrect", "quarantined", "scored"]
+Status = Literal[
+    "unparsable",
+    "duplicate",
+    "illegal",
+    "compile_failed",
+    "prefiltered",
+    "incorrect",
+    "quarantined",
+    "scored",
+]
 StopReason = Literal["budget", "speed_of_light", "stagnation", "exhausted"]
 
 
@@ -149,7 +158,10 @@ class Result(Model):
 
 
 class Compared(Model):
-    """An interleaved re-measurement of a challenger against the incumbent."""
+    """An interleaved re-measurement of a challenger against the incumbent.
+
+    `wrong` is the one of them that turned out to be incorrect, as `message` says: its score no longer counts.
+    """
 
     kind: Literal["compared"] = "compared"
     challenger: int
@@ -158,6 +170,8 @@ class Compared(Model):
     incumbent_us: float
     better: bool
     detail: dict[str, Any] = {}
+    wrong: int | None = None
+    message: str = ""
 
 
 class Champion(Model):

@@ -52,6 +52,14 @@ class Archive:
         islands[island] = MappingProxyType(cells)
         return Archive(tuple(islands))
 
+    def without(self, proposal: int) -> Archive:
+        """The archive without a proposal, whose cells are free then."""
+        islands = (
+            MappingProxyType({cell: e for cell, e in island.items() if e.proposal != proposal})
+            for island in self.islands
+        )
+        return Archive(tuple(islands))
+
     def members(self, island: int) -> tuple[Elite, ...]:
         """The island's elites, fittest first, earlier proposals first among equals."""
         return tuple(sorted(self.islands[island].values(), key=lambda e: (-e.fitness, e.proposal)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from evolve.runs.summary import fold
 from evolve.runs.version import tool_version
 from evolve.search.journal import Journal
 from evolve.search.loop import Search
+from evolve.search.pipeline import PipelineEvaluator
 from evolve.search.pool import PoolEvaluator
 from evolve.search.problem import Device, Problem, ProblemInfo, ProblemRequest, Score, Sol
 from evolve.search.state import SearchState
@@ -40,6 +42,8 @@ _NO_BASELINE = {
     "quarantined": "the kernel as given cannot be a baseline",
     "scored": "the kernel as given has no time",
 }
+_LOOK_AHEAD = 16
+"""For each GPU: what is in the builders' hands, on the way, and on the GPU."""
 Observer = Callable[[Body, bool], None]
 OpenProblem = Callable[[ProblemRequest], Problem[Any]]
 
@@ -48,8 +52,7 @@ OpenProblem = Callable[[ProblemRequest], Problem[Any]]
 class Session:
     """What a session needs beside the run itself.
 
-    `workers` processes evaluate where times are estimated; with 0, and where they are measured, this
-    process does.
+    `workers` processes evaluate, and where times are measured one more for each GPU; with 0 this one does.
     """
 
     open_problem: OpenProblem
@@ -70,33 +73,45 @@ def start(request: ProblemRequest, settings: Settings, out: Path | None, session
     agent = session.make_agent(settings.agent)
     problem = session.open_problem(request)
     info = problem.info()
-    with new_folder(Path(request.kernel_file).stem, out) as folder:
-        session.announce(folder, info)
-        baseline = problem.baseline()
-        if baseline.status != "scored" or baseline.time_us is None:
-            message = f"{_NO_BASELINE[baseline.status]}: {baseline.message}"
-            smaller = "smaller sizes, under [[check]] in the workload, take less time and memory"
-            hint = smaller if baseline.status == "quarantined" else None
-            raise EvolveError("baseline-failed", message, file=request.kernel_file, hint=hint)
-        writer = EventWriter(folder.path)
-        try:
-            started = _started(request, settings, info, folder, time.monotonic() - begun)
-            opening = (started, _baseline(baseline, problem, folder))
-            folder.write("kernel.cu", request.kernel_text)
-            folder.write("workload.toml", info.workload_toml)
-            _write_best(folder, "", baseline.source or request.kernel_text)
+    if info.device.timing == "measured":
+        settings = settings.model_copy(update={"look_ahead": _LOOK_AHEAD * len(info.device.ordinals)})
+    with closing(_evaluator(problem, info, session)) as evaluator:
+        with new_folder(Path(request.kernel_file).stem, out) as folder:
+            session.announce(folder, info)
+            baseline = evaluator.baseline()
+            if baseline.status != "scored" or baseline.time_us is None:
+                message = f"{_NO_BASELINE[baseline.status]}: {baseline.message}"
+                smaller = "smaller sizes, under [[check]] in the workload, take less time and memory"
+                hint = smaller if baseline.status == "quarantined" else None
+                raise EvolveError("baseline-failed", message, file=request.kernel_file, hint=hint)
+            writer = EventWriter(folder.path)
+            try:
+                started = _started(request, settings, info, folder, time.monotonic() - begun)
+                opening = (started, _baseline(baseline, problem, folder))
+                folder.write("kernel.cu", request.kernel_text)
+                folder.write("workload.toml", info.workload_toml)
+                _write_best(folder, "", baseline.source or request.kernel_text)
+                for body in opening:
+                    writer.append(body)
+            except BaseException:
+                writer.close()
+                raise
+        with writer:
+            state = SearchState()
             for body in opening:
-                writer.append(body)
-        except BaseException:
-            writer.close()
-            raise
-    with writer:
-        state = SearchState()
-        for body in opening:
-            state.apply(body)
-            session.observe(body, False)
-        _search(folder, state, Journal((), writer, session.observe), info, agent, problem, session)
+                state.apply(body)
+                session.observe(body, False)
+            journal = Journal((), writer, session.observe)
+            _search(folder, state, journal, info, agent, problem, evaluator, session)
     return folder
+
+
+def _evaluator(problem: Problem[Any], info: ProblemInfo, session: Session) -> Evaluator:
+    if not session.workers:
+        return SerialEvaluator(problem)
+    if info.device.timing == "measured":
+        return PipelineEvaluator(problem, session.workers, len(info.device.ordinals))
+    return PoolEvaluator(problem, session.workers)
 
 
 def resume(folder: RunFolder, session: Session) -> None:
@@ -130,7 +145,8 @@ def resume(folder: RunFolder, session: Session) -> None:
             session.observe(body, True)
         journal = Journal(rest, writer, session.observe)
         journal.note(Resumed(tool_version=tool_version()))
-        _search(folder, state, journal, info, agent, problem, session)
+        with closing(_evaluator(problem, info, session)) as evaluator:
+            _search(folder, state, journal, info, agent, problem, evaluator, session)
 
 
 def replay(folder: RunFolder, observe: Observer = lambda body, recorded: None) -> SearchState:
@@ -217,12 +233,9 @@ def _search(
     info: ProblemInfo,
     agent: Agent,
     problem: Problem[Any],
+    evaluator: Evaluator,
     session: Session,
 ) -> None:
-    evaluator: Evaluator = SerialEvaluator(problem)
-    if session.workers and info.device.timing == "estimated":  # measurements must not disturb each other
-        evaluator = PoolEvaluator(problem, session.workers)
-
     def on_champion(proposal: int, program: str, source: str) -> None:
         _write_best(folder, program, folder.blobs.get(source) if source else "")
 
@@ -242,8 +255,6 @@ def _search(
         if error.code not in ("cannot-write", "diverged"):
             journal.note(Paused(reason=f"error: {error.code}"))
         raise
-    finally:
-        evaluator.close()
 
 
 def _write_best(folder: RunFolder, program: str, source: str) -> None:

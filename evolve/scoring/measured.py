@@ -10,7 +10,7 @@ import os
 import tempfile
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -24,8 +24,8 @@ from evolve.codegen.rendered import Rendered, concretise, concretise_variant
 from evolve.devices.cuda.client import CudaWorker
 from evolve.devices.cuda.messages import Execute, Executed, Measure, Measured
 from evolve.ir.errors import EvolveError
-from evolve.ir.kernel import Module
 from evolve.scoring.audit import HELD, Doubt, clock_moved, doubt, record, summary
+from evolve.scoring.built import BuildError, Built, build
 from evolve.scoring.correctness import Plan, at_sizes, original_plan, variant_plan
 from evolve.scoring.detail import describe
 from evolve.scoring.fitness import fitness
@@ -33,13 +33,11 @@ from evolve.scoring.held_out import HeldOut, draw, examine
 from evolve.scoring.model import explain
 from evolve.scoring.references import References
 from evolve.scoring.selftest import too_loose
-from evolve.scoring.small_sizes import Built, SmallSizes, of_fault, wrong
+from evolve.scoring.small_sizes import SmallSizes, of_fault, wrong
 from evolve.scoring.task import Outcome, Task, size_key
 from evolve.scoring.timed import FAMILY, Preparation, TimedShape, secret_seed
 from evolve.sol.gap import Breakdown, gap
 from evolve.toolchain.cubin import read_cubin
-from evolve.toolchain.lines import LINE_INFO
-from evolve.toolchain.nvrtc import compile_cuda
 from evolve.workload.model import Sizes
 
 MARGIN = 1.005
@@ -49,14 +47,28 @@ INTERLEAVED = 40
 INTERLEAVED_BATCHES = 15
 TIMED_LIMIT = (100.0, 1.0, 60.0)
 """How many times as long as the original a candidate may take at a timed size; least and most seconds."""
-LEADING = 1.05
-"""What is at most so much slower than the best may become the champion: it is checked on every family."""
 KEPT_DIGESTS = 256
 TOLD_AT = 2
 """The largest check sizes, at which a task must tell wrong results from right ones."""
 
 Digests = dict[str, dict[str, int]]
 """By resident set, by output."""
+
+
+@dataclass(frozen=True)
+class Duel:
+    """Interleaved medians of two modules, seconds summed over the timed sizes; is the first better?
+
+    `wrong` is 0 or 1 where that one turned out to be wrong; then, and when it could not be timed, `message`
+    says why and the times are 0.
+    """
+
+    first_s: float = 0.0
+    second_s: float = 0.0
+    better: bool = False
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    wrong: int | None = None
+    message: str = ""
 
 
 class MeasuredScorer:
@@ -73,7 +85,7 @@ class MeasuredScorer:
         self.worker = CudaWorker(ordinal)
         self.folder = tempfile.TemporaryDirectory(prefix="evolve-")
         self._digests: OrderedDict[tuple[bytes, int], Digests] = OrderedDict()
-        self._original = self._build(render(task.original))
+        self._original = build(render(task.original), self.worker.info.arch)
         self.small = SmallSizes(task, self.references, self.worker, self._original)
         self._original_s: dict[int, float] = {}
         self._best: float | None = None
@@ -103,61 +115,66 @@ class MeasuredScorer:
             )
         return self.score_rendered(render(self.task.original), is_original=True)
 
-    def score(self, module: Module) -> Outcome:
-        """A proved module."""
-        return self.score_rendered(render(module), is_original=not module.variants)
-
     def score_rendered(self, rendered: Rendered, *, is_original: bool = False) -> Outcome:
         """Any text with its launches."""
         try:
-            built = self._build(rendered)
-        except _BuildError as e:
+            built = build(rendered, self.worker.info.arch)
+        except BuildError as e:
             return Outcome("compile_failed", rendered.text, message=e.message)
+        return self.score(built, is_original=is_original)
+
+    def score(self, built: Built, *, is_original: bool = False) -> Outcome:
+        """A module that was proved and built."""
+        rendered = built.rendered
         plan = original_plan(self.task) if is_original else self._plan(rendered)
         outcome = self._once(built, plan, is_original)
         if outcome.status == "scored" and self._suspiciously_fast(outcome):
             outcome = self._again(built, plan, outcome)
         if outcome.status != "scored" or outcome.time_s is None:
             return outcome
-        best = float("inf") if self._best is None else self._best
-        if outcome.time_s < LEADING * best:
+        leads = self._best is None or outcome.time_s < self._best
+        if leads:
             failed = self._every_family(built)
             if failed is not None:
                 return Outcome(failed.status, rendered.text, message=failed.message)
-        if outcome.time_s < best:
             self._best = outcome.time_s
-            # What leads is improved next; for all, tracing on the host would take as long as measuring.
-            parts = explain(self.task, rendered, built.cubin, outcome.detail["times_us"][0] * 1e-6)
-            outcome = replace(outcome, gap=gap(self.task.bounds[0], parts).to_json())
-        return outcome
+        first_s = outcome.detail["times_us"][0] * 1e-6
+        if built.estimates:
+            parts = built.estimates[0][0].breakdown(first_s)
+        elif leads:
+            # What leads is improved next; for all, tracing on the host would take longer than measuring.
+            parts = explain(self.task, rendered, built.cubin, first_s)
+        else:
+            return outcome
+        return replace(outcome, gap=gap(self.task.bounds[0], parts).to_json())
 
-    def compare(self, first: Module, second: Module) -> tuple[float, float, bool, Mapping[str, Any]]:
-        """Interleaved times of two modules (seconds, summed over shapes); is the first better?
+    def compare(self, first: Built, second: Built) -> Duel:
+        """Both interleaved, the outputs of all launches checked, on every family at the timed sizes.
 
         Short kernels are compared by their times in batches, if both are short: never one kind of time with
-        another. The outputs of all launches are checked; one that is wrong makes its module the worse.
+        another.
         """
-        built = [self._build(render(m)) for m in (first, second)]
+        built = [first, second]
         ratios: list[tuple[float, float]] = []
         batched: list[bool] = []
         totals = [0.0, 0.0]
         for k, shape in enumerate(self.shapes):
             launches = tuple(concretise(b.rendered, shape.sizes)[1] for b in built)
             known: list[Digests] = []
-            for b, one in zip(built, launches, strict=True):
+            for i, (b, one) in enumerate(zip(built, launches, strict=True)):
                 failed, digests = self._known(k, b, one)
                 if failed is None:
                     failed = self._families(k, b, one, self.task.workload.families)
                 if failed is not None:
-                    return 0.0, 0.0, b is not built[0], {"error": failed.message}
+                    return _lost(failed, i)
                 known.append(digests)
             done = self._measure(k, built, launches, known, least=INTERLEAVED, batch=INTERLEAVED_BATCHES)
             if done.error or not done.samples_us or not all(done.samples_us):
-                return 0.0, 0.0, False, {"error": done.error}
+                return Duel(message=done.error or "no samples were taken")
             for i in range(2):
                 bad = doubt(done, self.task.bounds[k], at_sizes(shape.sizes), i)
                 if bad is not None:
-                    return 0.0, 0.0, i == 1 and bad.status == "incorrect", {"error": bad.message}
+                    return _lost(bad, i)
             in_batches = len(done.batches) == 2 and all(b is not None for b in done.batches)
             samples = [b.us for b in done.batches if b is not None] if in_batches else done.samples_us
             a, b_ = (np.asarray(s) for s in samples)
@@ -167,11 +184,10 @@ class MeasuredScorer:
             batched.append(in_batches)
         better = all(low > MARGIN for low, _ in ratios)
         detail = {"ratio_interval": [list(r) for r in ratios], "in_batches": batched}
-        return totals[0], totals[1], better, detail
+        return Duel(totals[0], totals[1], better, detail)
 
-    def held_out(self, module: Module, count: int = 3) -> tuple[HeldOut, ...]:
+    def held_out(self, built: Built, count: int = 3) -> tuple[HeldOut, ...]:
         """How a module does at sizes that nothing was checked or timed at: see `held_out.examine`."""
-        built = self._build(render(module))
         guards = [v.guard for v in built.rendered.variants]
         return examine(
             self.task, self._preparation, built, self._original, draw(self.task, guards, self.secret, count)
@@ -183,13 +199,6 @@ class MeasuredScorer:
         self.folder.cleanup()
 
     # ---- one look at a candidate
-
-    def _build(self, rendered: Rendered) -> Built:
-        built = compile_cuda(rendered.text, self.worker.info.arch, [LINE_INFO])
-        if built.cubin is None:
-            first = built.errors[0].message if built.errors else built.log
-            raise _BuildError(first)
-        return Built(rendered, built.cubin)
 
     def _once(self, built: Built, plan: Plan, is_original: bool) -> Outcome:
         rendered, cubin = built.rendered, built.cubin
@@ -371,11 +380,11 @@ class MeasuredScorer:
         return most if original is None else min(most, max(least, times * original))
 
 
-class _BuildError(EvolveError):
-    """NVRTC's first error. Of the original it ends the run, of a candidate it is its status."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__("compile-failed", f"the CUDA text does not compile: {message}")
+def _lost(failed: Doubt, by: int) -> Duel:
+    """A duel that one side loses by being wrong; one that could not be judged decides nothing."""
+    if failed.status != "incorrect":
+        return Duel(better=by == 1, message=failed.message)
+    return Duel(better=by == 1, wrong=by, message=failed.message)
 
 
 def ratio_interval(a: NDArray[Any], b: NDArray[Any]) -> tuple[float, float]:

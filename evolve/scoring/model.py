@@ -48,15 +48,25 @@ def estimates(
     )
 
 
-def explain(task: Task, rendered: Rendered, image: bytes, measured_s: float) -> Breakdown:
-    """How the model divides the time that was measured at the first timed size.
+def modelled(task: Task, rendered: Rendered, image: bytes) -> tuple[tuple[Estimate, ...], ...]:
+    """Estimates at every timed size, of a module whose results nobody has checked; empty where this host
+    cannot trace it.
 
-    `image` is a cubin with line information. Where this host cannot trace the kernel, only the time.
+    `image` is a cubin with line information.
     """
     try:
         program = compile_host(rendered.text, list(rendered.signatures))
-        kernels = read_cubin(image).kernels
-        first = estimates(task, rendered, program, kernels, disassemble([image])[0], 0)[0]
+        kernels, sass = read_cubin(image).kernels, disassemble([image])[0]
+        found = [
+            estimates(task, rendered, program, kernels, sass, shape)
+            for shape in range(len(task.workload.timed))
+        ]
     except (EvolveError, ValueError, IndexError):
-        return Breakdown(measured_s, "measured")
-    return first.breakdown(measured_s)
+        return ()
+    return tuple(found) if all(found) else ()
+
+
+def explain(task: Task, rendered: Rendered, image: bytes, measured_s: float) -> Breakdown:
+    """How the model divides the time that was measured at the first timed size; else only that time."""
+    found = modelled(task, rendered, image)
+    return found[0][0].breakdown(measured_s) if found else Breakdown(measured_s, "measured")

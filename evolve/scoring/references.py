@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
@@ -39,13 +40,14 @@ class Expected:
 
 
 class References:
-    """References of one task, on demand."""
+    """References of one task, on demand; several threads may ask at a time."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
         self.reference: Reference = render_reference(task.source.kernel)
         self._kept: OrderedDict[object, Expected] = OrderedDict()
         self._bytes = 0
+        self._lock = threading.Lock()
 
     def expected(
         self, sizes: Sizes, family: str, *, keep: bool = True, time_limit_s: float = LONGEST_S
@@ -55,17 +57,24 @@ class References:
         Raises EvolveError `sim.reference` when the reference itself fails or takes more CPU seconds.
         """
         key = (size_key(sizes), family)
-        found = self._kept.get(key)
-        if found is not None:
-            self._kept.move_to_end(key)
-            return found
+        with self._lock:
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+                return found
         found = self._compute(sizes, family, time_limit_s)
         if keep and found.nbytes <= KEPT_BYTES:
-            self._kept[key] = found
-            self._bytes += found.nbytes
-            while self._bytes > KEPT_BYTES:
-                self._bytes -= self._kept.popitem(last=False)[1].nbytes
+            with self._lock:
+                self._keep(key, found)
         return found
+
+    def _keep(self, key: object, found: Expected) -> None:
+        if key in self._kept:  # another thread was as quick
+            return
+        self._kept[key] = found
+        self._bytes += found.nbytes
+        while self._bytes > KEPT_BYTES:
+            self._bytes -= self._kept.popitem(last=False)[1].nbytes
 
     def inputs(self, sizes: Sizes, family: str) -> Arrays:
         """All arrays at these sizes; those that the kernel only writes start as zeros."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib.util import find_spec
+from typing import Any
 
 from evolve.ir.errors import EvolveError
 from evolve.search.problem import Device
@@ -15,7 +16,7 @@ DEFAULT_PROFILE = "h100-sxm"
 
 
 def choose_device(text: str) -> tuple[Device, Profile]:
-    """The device that `auto`, `sim`, `sim:PROFILE`, `cuda` or `cuda:N` names, and its profile.
+    """The device that `auto`, `sim`, `sim:PROFILE`, `cuda` or `cuda:N,M` names, and its profile.
 
     Raises EvolveError `unknown-device`, `unknown-profile`, `no-cuda`.
     """
@@ -30,7 +31,7 @@ def choose_device(text: str) -> tuple[Device, Profile]:
     if kind == "cuda":
         return _cuda(rest or "0")
     raise EvolveError(
-        "unknown-device", f"there is no device {text!r}", hint="auto, sim:PROFILE, cuda or cuda:N"
+        "unknown-device", f"there is no device {text!r}", hint="auto, sim:PROFILE, cuda or cuda:N,M"
     )
 
 
@@ -53,9 +54,12 @@ def _sim(stem: str) -> tuple[Device, Profile]:
     return Device("sim", stem, "estimated"), load_profile(stem)
 
 
-def _cuda(ordinal: str) -> tuple[Device, Profile]:
-    if not ordinal.isdigit():
-        raise EvolveError("unknown-device", f"cuda:{ordinal}: the part after the colon is a number")
+def _cuda(ordinals: str) -> tuple[Device, Profile]:
+    numbers = ordinals.split(",")
+    if not all(n.isdigit() for n in numbers) or len({int(n) for n in numbers}) < len(numbers):
+        raise EvolveError(
+            "unknown-device", f"cuda:{ordinals}: after the colon come different numbers, such as 0,1"
+        )
     if not has_gpu():
         raise EvolveError(
             "no-cuda",
@@ -64,10 +68,20 @@ def _cuda(ordinal: str) -> tuple[Device, Profile]:
         )
     import pycuda.driver as cuda
 
-    if int(ordinal) >= cuda.Device.count():
-        raise EvolveError("unknown-device", f"there is no cuda:{ordinal}; devices: {cuda.Device.count()}")
-    device = cuda.Device(int(ordinal))
-    profile = match_profile(
-        device.name(), int(device.get_attribute(cuda.device_attribute.MULTIPROCESSOR_COUNT))
-    )
-    return Device("cuda", profile.stem, "measured", int(ordinal)), profile
+    found = [int(n) for n in numbers]
+    for n in found:
+        if n >= cuda.Device.count():
+            raise EvolveError("unknown-device", f"there is no cuda:{n}; devices: {cuda.Device.count()}")
+    first, *others = [_profile(cuda.Device(n)) for n in found]
+    for n, other in zip(found[1:], others, strict=True):
+        if other.stem != first.stem:
+            what = f"cuda:{n} is {other.name} and cuda:{found[0]} is {first.name}"
+            raise EvolveError("unknown-device", f"{what}: their times cannot be compared")
+    return Device("cuda", first.stem, "measured", tuple(found)), first
+
+
+def _profile(device: Any) -> Profile:
+    import pycuda.driver as cuda
+
+    multiprocessors = int(device.get_attribute(cuda.device_attribute.MULTIPROCESSOR_COUNT))
+    return match_profile(device.name(), multiprocessors)

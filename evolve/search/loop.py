@@ -37,6 +37,8 @@ from evolve.search.tuning import Wait, next_filling
 from evolve.search.workers import Evaluator, Outcome
 
 _MAX_FAULTS_IN_A_ROW = 20
+_NOTICED = 1.0025
+"""Half of what a duel asks for: with less it would hardly be won."""
 
 
 class Interrupted(Exception):  # noqa: N818  (not an error: the user's wish)
@@ -227,8 +229,13 @@ class Search:
             )
             result = self._judge(pending, outcome)
         self._emit(result)
-        if result.status == "scored" and result.fitness > self.state.best_fitness:
-            self._challenge(pending, result)
+        while result.status == "scored" and self._may_lead(result) and self._challenge(pending, result):
+            pass  # the incumbent was found wrong: what it had beaten leads again
+
+    def _may_lead(self, result: Result) -> bool:
+        """Whether it is worth a duel; where times are measured, by more than they vary."""
+        least = _NOTICED if self._measured else 1.0
+        return result.proposal != self.state.champion and result.fitness > least * self.state.best_fitness
 
     def _judge(self, pending: _Pending, outcome: Outcome) -> Result:
         """The result event of an outcome."""
@@ -263,30 +270,47 @@ class Search:
             **common,
         )
 
-    def _challenge(self, pending: _Pending, result: Result) -> None:
-        """The champion protocol: where times are measured, a challenger must win a re-measurement."""
+    def _challenge(self, pending: _Pending, result: Result) -> bool:
+        """The champion protocol: where times are measured, a challenger must win a re-measurement.
+
+        True if the incumbent turned out to be wrong.
+        """
         self._check_replay()
         champion = self.state.champion
         if self._measured:
             compared = self._journal.recorded_comparison(pending.proposal, champion)
             if compared is None:
-                if self._evaluator is None:
-                    raise self._journal.diverged(f"a comparison of {pending.proposal} with {champion}")
-                incumbent = self.state.proposals[champion].program if champion else ""
-                told = self._evaluator.compare(pending.program, incumbent)
-                compared = Compared(
-                    challenger=pending.proposal,
-                    incumbent=champion,
-                    challenger_us=told.first_us,
-                    incumbent_us=told.second_us,
-                    better=told.better,
-                    detail=as_json(told.detail),
-                )
+                compared = self._compare(pending, champion)
             self._emit(compared)
+            if compared.wrong == champion != 0:
+                self._lead_again(self.state.champion)
+                return True
             if not compared.better:
-                return
+                return False
         self._emit(Champion(proposal=pending.proposal, time_us=result.time_us or 0.0, fitness=result.fitness))
         self._on_champion(pending.proposal, pending.program, result.source or "")
+        return False
+
+    def _lead_again(self, champion: int) -> None:
+        """What a wrong champion had beaten, possibly the kernel as given."""
+        source = self.state.results[champion].source if champion else None
+        self._on_champion(champion, self.state.proposals[champion].program if champion else "", source or "")
+
+    def _compare(self, pending: _Pending, champion: int) -> Compared:
+        if self._evaluator is None:
+            raise self._journal.diverged(f"a comparison of {pending.proposal} with {champion}")
+        incumbent = self.state.proposals[champion].program if champion else ""
+        told = self._evaluator.compare(pending.program, incumbent)
+        return Compared(
+            challenger=pending.proposal,
+            incumbent=champion,
+            challenger_us=told.first_us,
+            incumbent_us=told.second_us,
+            better=told.better,
+            detail=as_json(told.detail),
+            wrong=None if told.wrong is None else (pending.proposal, champion)[told.wrong],
+            message=told.message,
+        )
 
 
 class _ReplayEnds(Exception):  # noqa: N818

@@ -1,80 +1,67 @@
-"""Worker processes for the search: forked once, fed through pipes, replaced when one dies.
+"""Evaluating in forked processes, which are fed through pipes and replaced when one dies.
 
 A worker compiles a program, tells the module's hash, and scores it when told to go on. Where scores
-come in stages (`Staged`) it takes several programs at a time. Forked, so that whatever the problem
-has loaded is there at once; a worker ends when its parent does.
+come in stages (`Staged`) it takes several programs at a time.
 """
 
 from __future__ import annotations
 
 import atexit
-import ctypes
-import multiprocessing
-import os
-import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
 from typing import Any
 
 from evolve.ir.errors import EvolveError
 from evolve.search.problem import Comparison, Compiled, Problem, Score
+from evolve.search.processes import Forked, fork
 from evolve.search.workers import (
     Known,
     Outcome,
     Staged,
     compare_texts,
     compile_text,
+    examine_text,
     guarded,
     plain_compiled,
     plain_score,
 )
 
 _POLL_S = 0.2
-_PR_SET_PDEATHSIG = 1
 _BATCH = 4
 
 
-@dataclass
-class _Worker:
-    """`jobs`: the texts in its hands; `at`: the one it is busy with, which pays if it breaks off."""
-
-    process: BaseProcess
-    pipe: Connection
-    jobs: dict[int, str] = field(default_factory=dict)
-    at: int | None = None
-
-
 class PoolEvaluator:
-    """Evaluates in `count` forked processes. Create it before starting threads."""
+    """Evaluates in `count` processes, forked when the first program comes, with all that the baseline loaded.
+
+    No thread of the caller's should be running then.
+    """
 
     def __init__(self, problem: Problem[Any], count: int) -> None:
         self._problem = problem
-        self._context = multiprocessing.get_context("fork")
+        self._count = count
         self._waiting: list[tuple[int, str]] = []
         self._compiled: dict[int, str] = {}
         self._outcomes: dict[int, Outcome | EvolveError] = {}
-        self._workers: list[_Worker] = []
+        self._workers: list[Forked] = []
         self._batch = _BATCH if isinstance(problem, Staged) else 1
-        for _ in range(count):
-            self._workers.append(self._spawn())
         atexit.register(self.close)
 
-    def _spawn(self) -> _Worker:
-        ours, theirs = self._context.Pipe()
-        inherited = [worker.pipe for worker in self._workers] + [ours]
-        process = self._context.Process(
-            target=_serve, args=(self._problem, theirs, inherited, os.getpid()), daemon=False
-        )
-        process.start()
-        theirs.close()
-        return _Worker(process, ours)
+    def baseline(self) -> Score:
+        """The score of the kernel as given, in this process."""
+        return self._problem.baseline()
+
+    def _spawn(self) -> Forked:
+        return fork(partial(_evaluate, self._problem), self._forked())
+
+    def _forked(self) -> list[Forked]:
+        return list(self._workers)
 
     def start(self, proposal: int, text: str) -> None:
         """Queues a program; a free worker takes it at once."""
+        while len(self._workers) < self._count:
+            self._workers.append(self._spawn())
         self._waiting.append((proposal, text))
         self._feed()
 
@@ -89,7 +76,7 @@ class PoolEvaluator:
             try:
                 worker.pipe.send(jobs)
             except OSError:  # it died while idle: a fresh one takes the jobs
-                self._bury(worker)
+                worker.bury()
                 worker = self._workers[at] = self._spawn()
                 worker.pipe.send(jobs)
             worker.jobs, worker.at = dict(jobs), jobs[0][0]
@@ -98,11 +85,7 @@ class PoolEvaluator:
         """Serves all workers until this proposal is done."""
         while proposal not in self._outcomes:
             idle()
-            self._feed()
-            busy = {worker.pipe: worker for worker in self._workers if worker.jobs}
-            for pipe in wait(list(busy), timeout=_POLL_S):
-                assert isinstance(pipe, Connection)
-                self._hear(busy[pipe], known)
+            self._serve_all(known)
         idle()  # Ctrl-C reaches what candidates run in too: an outcome that came after it proves nothing
         self._compiled.pop(proposal, None)
         outcome = self._outcomes.pop(proposal)
@@ -110,7 +93,15 @@ class PoolEvaluator:
             raise outcome
         return outcome
 
-    def _hear(self, worker: _Worker, known: Known) -> None:
+    def _serve_all(self, known: Known) -> None:
+        """Feeds the workers and hears those that have something to say, or nobody for a while."""
+        self._feed()
+        busy = {worker.pipe: worker for worker in self._forked() if worker.jobs}
+        for pipe in wait(list(busy), timeout=_POLL_S):
+            assert isinstance(pipe, Connection)
+            self._hear(busy[pipe], known)
+
+    def _hear(self, worker: Forked, known: Known) -> None:
         try:
             kind, job, content = worker.pipe.recv()
             if kind == "compiled":
@@ -121,79 +112,58 @@ class PoolEvaluator:
                     self._compiled[job] = content
                 worker.pipe.send(not twin)
         except (EOFError, OSError):
-            assert worker.at is not None
-            self._outcomes[worker.at] = self._bury(worker)
-            lost = [(n, text) for n, text in worker.jobs.items() if n != worker.at]
-            self._waiting = sorted([*lost, *self._waiting])
-            self._workers[self._workers.index(worker)] = self._spawn()
+            self._replace(worker)
             return
         if kind == "at":
             worker.at = job
         elif kind != "compiled":
-            self._outcomes[job] = content if kind == "done" else EvolveError(*content[:2], **content[2])
             del worker.jobs[job]
+            self._answered(kind, job, content)
 
-    def _bury(self, worker: _Worker) -> Outcome:
-        """Ends a worker that broke off; the candidate it was on pays for it."""
-        worker.pipe.close()
-        worker.process.join(timeout=5)
-        code = worker.process.exitcode or 0
-        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+    def _answered(self, kind: str, job: int, content: Any) -> None:
+        """A worker is through with a job."""
+        self._outcomes[job] = content if kind == "done" else EvolveError(*content[:2], **content[2])
+
+    def _replace(self, worker: Forked) -> None:
+        """A worker broke off: the candidate it was on pays for it, the others are evaluated again."""
+        assert worker.at is not None
+        self._outcomes[worker.at] = self._died(worker.at, worker.bury())
+        lost = [(n, text) for n, text in worker.jobs.items() if n != worker.at]
+        self._waiting = sorted([*lost, *self._waiting])
+        self._workers[self._workers.index(worker)] = self._spawn()
+
+    def _died(self, job: int, how: str) -> Outcome:
         message = f"the worker process died on this program ({how})"
-        if worker.at not in self._compiled:
+        if job not in self._compiled:
             return Outcome(Compiled("UNKNOWN", ({"code": "E-INTERNAL", "message": message},)), fault=True)
-        compiled = Compiled("PROVED", module_hash=self._compiled[worker.at])
+        compiled = Compiled("PROVED", module_hash=self._compiled[job])
         return Outcome(compiled, Score("quarantined", message=f"not judged: {message}"), fault=True)
 
     def compare(self, first: str, second: str) -> Comparison:
         """Times two programs in this process, while the workers go on."""
         return compare_texts(self._problem, first, second)
 
+    def examine(self, program: str) -> Any:
+        """The last look at a program, in this process."""
+        return examine_text(self._problem, program)
+
     def close(self) -> None:
         """Ends the workers; what they were on is evaluated again by a resume. Safe to call twice."""
         atexit.unregister(self.close)
         for worker in self._workers:
-            worker.pipe.close()
-            if worker.jobs:
-                worker.process.kill()
-        for worker in self._workers:
-            worker.process.join(timeout=5)
-            if worker.process.is_alive():
-                worker.process.kill()
-                worker.process.join()
+            worker.end(kill=bool(worker.jobs))
         self._workers.clear()
-
-
-def _serve(problem: Problem[Any], pipe: Connection, inherited: list[Connection], parent: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    with suppress(Exception):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    for other in inherited:
-        other.close()
-    os.dup2(2, 1)  # nothing a library prints may reach the one JSON document on standard output
-    with suppress(EOFError, OSError):
-        while os.getppid() == parent:
-            _evaluate(problem, pipe, pipe.recv())
-    os._exit(0)
 
 
 def _evaluate(problem: Problem[Any], pipe: Connection, jobs: list[tuple[int, str]]) -> None:
     """Sends the outcome of every job, in any order."""
     held: list[tuple[int, Compiled, Any]] = []
     for job, text in jobs:
-        pipe.send(("at", job, None))
-        compiled, fault = compile_text(problem, text)
-        plain = plain_compiled(compiled)
-        if compiled.verdict != "PROVED":
-            pipe.send(("done", job, Outcome(plain, fault=fault)))
-            continue
-        pipe.send(("compiled", job, compiled.module_hash))
-        if not pipe.recv():
-            pipe.send(("done", job, Outcome(plain)))
+        plain, compiled = compile_job(problem, pipe, job, text)
+        if compiled is None:
             continue
         begin = problem.begin if isinstance(problem, Staged) else problem.score
-        begun = _send(pipe, job, plain, partial(begin, compiled))
+        begun = send_outcome(pipe, job, plain, partial(begin, compiled))
         if begun is not None:
             held.append((job, plain, begun))
     if not held:
@@ -204,18 +174,39 @@ def _evaluate(problem: Problem[Any], pipe: Connection, jobs: list[tuple[int, str
         seen = problem.look([begun for _, _, begun in held])
     for (job, plain, begun), one in zip(held, seen, strict=True):
         pipe.send(("at", job, None))
-        _send(pipe, job, plain, partial(problem.conclude, begun, one))
+        send_outcome(pipe, job, plain, partial(problem.conclude, begun, one))
 
 
-def _send(pipe: Connection, job: int, plain: Compiled, score: Callable[[], Any]) -> Any | None:
+def compile_job(
+    problem: Problem[Any], pipe: Connection, job: int, text: str
+) -> tuple[Compiled, Compiled | None]:
+    """Compiles a program and tells so: without its payload, and with it if it is to be scored."""
+    pipe.send(("at", job, None))
+    compiled, fault = compile_text(problem, text)
+    plain = plain_compiled(compiled)
+    if compiled.verdict != "PROVED":
+        pipe.send(("done", job, Outcome(plain, fault=fault)))
+        return plain, None
+    pipe.send(("compiled", job, compiled.module_hash))
+    if not pipe.recv():
+        pipe.send(("done", job, Outcome(plain)))
+        return plain, None
+    return plain, compiled
+
+
+def send_outcome(pipe: Connection, job: int, plain: Compiled, score: Callable[[], Any]) -> Any | None:
     """Sends the outcome if `score` gives a Score or fails, else returns what it gives."""
     try:
         result, fault = guarded(score)
     except EvolveError as error:
-        place = {"file": error.file, "line": error.line, "hint": error.hint}
-        pipe.send(("failed", job, (error.code, error.message, place)))
+        pipe.send(("failed", job, as_failure(error)))
         return None
     if not isinstance(result, Score):
         return result
     pipe.send(("done", job, Outcome(plain, plain_score(result), fault)))
     return None
+
+
+def as_failure(error: EvolveError) -> tuple[str, str, dict[str, Any]]:
+    """An error as it goes through a pipe."""
+    return error.code, error.message, {"file": error.file, "line": error.line, "hint": error.hint}

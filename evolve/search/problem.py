@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 
 Verdict = Literal["PROVED", "REFUTED", "UNKNOWN"]
-ScoreStatus = Literal["scored", "compile_failed", "incorrect", "quarantined"]
+ScoreStatus = Literal["scored", "compile_failed", "incorrect", "quarantined", "prefiltered"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class ProblemRequest:
 
 @dataclass(frozen=True)
 class Device:
-    """`kind` (sim, cuda, opencl), `profile` (stem of a file in hardware/), what the times are; which GPU.
+    """`kind` (sim, cuda, opencl), `profile` (stem of a file in hardware/), what the times are; which GPUs.
 
     `reason` says why it was chosen where the user did not name it.
     """
@@ -39,7 +39,7 @@ class Device:
     kind: str
     profile: str
     timing: Literal["measured", "estimated"]
-    ordinal: int = 0
+    ordinals: tuple[int, ...] = (0,)
     reason: str = ""
 
     @property
@@ -95,7 +95,8 @@ class Compiled:
 class Score:
     """What execution and timing said. `fitness` is 0 and `time_us` may be None unless scored.
 
-    `incorrect` did something wrong; `quarantined` could not be judged, or its time cannot be.
+    `incorrect` did something wrong; `quarantined` could not be judged, or its time cannot be; `prefiltered`
+    was not measured, because its estimate is too slow.
     `source` is the CUDA text, `gap` the gap report, `cell` overrides the structural archive cell,
     `message` says in a sentence why it is not scored. `gap` and `detail` must be JSON data.
     """
@@ -112,12 +113,17 @@ class Score:
 
 @dataclass(frozen=True)
 class Comparison:
-    """An interleaved re-measurement; `better` only if the first is faster beyond the noise."""
+    """An interleaved re-measurement; `better` only if the first is faster beyond the noise.
+
+    `wrong` is 0 or 1 where the first or the second turned out to be incorrect, which `message` says how.
+    """
 
     first_us: float
     second_us: float
     better: bool
     detail: Mapping[str, Any] = field(default_factory=dict)
+    wrong: int | None = None
+    message: str = ""
 
 
 ProgramT = TypeVar("ProgramT")

@@ -32,6 +32,7 @@ FUNNEL = (
     "duplicate",
     "illegal",
     "compile_failed",
+    "prefiltered",
     "incorrect",
     "quarantined",
     "scored",
@@ -76,7 +77,7 @@ class SearchState:
     agent_asks: int = 0
     barren: int = 0
     compared: int = 0
-    champion: int = 0
+    champions: list[int] = field(default_factory=list)
     stale: int = 0
     stopped: str | None = None
 
@@ -84,6 +85,11 @@ class SearchState:
     def scored(self) -> int:
         """How many candidates count against the budget."""
         return self.funnel["scored"]
+
+    @property
+    def champion(self) -> int:
+        """The best proposal, 0 before there is one."""
+        return self.champions[-1] if self.champions else 0
 
     @property
     def best_fitness(self) -> float:
@@ -112,13 +118,12 @@ class SearchState:
             case Result():
                 self._apply_result(body)
             case Compared():
-                self._require(body.challenger, body.incumbent)
-                self.compared += 1
+                self._apply_comparison(body)
             case Champion():
                 self._require(body.proposal)
                 if body.fitness > _NOTABLE_GAIN * self.best_fitness:
                     self.stale = 0
-                self.champion = body.proposal
+                self.champions.append(body.proposal)
             case Stopped():
                 self.stopped = body.reason
             case _:
@@ -183,6 +188,20 @@ class SearchState:
             self.archive = self.archive.insert(proposed.island, elite)
             if self.scored % MIGRATE_EVERY == 0:
                 self.archive = self.archive.migrate()
+
+    def _apply_comparison(self, body: Compared) -> None:
+        """Who is found wrong in a duel is no longer scored, and what it had beaten leads again."""
+        self._require(body.challenger, body.incumbent)
+        self.compared += 1
+        wrong = self.results.get(body.wrong or 0)
+        if wrong is None or wrong.status != "scored":
+            return
+        found = {"status": "incorrect", "fitness": 0.0, "message": body.message}
+        self.results[wrong.proposal] = wrong.model_copy(update=found)
+        self.funnel["scored"] -= 1
+        self.funnel["incorrect"] += 1
+        self.archive = self.archive.without(wrong.proposal)
+        self.champions = [one for one in self.champions if one != wrong.proposal]
 
     def tried(self, tuning: Tuning) -> dict[Filling, Tried]:
         """What each issued filling has scored; a duplicate has what its twin scored."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from evolve.codegen.errors import CodegenError
 from evolve.codegen.launcher import render_launcher
@@ -44,12 +44,8 @@ from evolve.workload.model import Contract, Workload
 from evolve.workload.resolve import resolve
 from evolve.workload.toml import to_toml
 
-
-class Scorer(Protocol):
-    """What a device offers: outcomes of modules."""
-
-    def baseline(self) -> Outcome: ...
-    def score(self, module: Module) -> Outcome: ...
+if TYPE_CHECKING:
+    from evolve.scoring.estimated import EstimatedScorer
 
 
 class KernelProblem:
@@ -62,12 +58,8 @@ class KernelProblem:
         self.numerics = numerics
 
     @cached_property
-    def scorer(self) -> Scorer:
-        """Made when first needed, so that compiling alone starts no worker."""
-        if self.device.kind == "cuda":
-            from evolve.scoring.measured import MeasuredScorer
-
-            return MeasuredScorer(self.task, self.device.ordinal)
+    def scorer(self) -> EstimatedScorer:
+        """Made when first needed."""
         from evolve.scoring.estimated import EstimatedScorer
 
         return EstimatedScorer(self.task)
@@ -162,15 +154,11 @@ class KernelProblem:
         )
 
     def score(self, compiled: Compiled) -> Score:
-        """Builds, executes, checks and times."""
+        """Builds, executes, checks and estimates."""
         return self._as_score(self.scorer.score(compiled.payload), compiled.payload)
 
     def begin(self, compiled: Compiled) -> Score | Any:
         """The first stage of `score`: a Score if that decides it, else what `look` and `conclude` take."""
-        from evolve.scoring.estimated import EstimatedScorer
-
-        if not isinstance(self.scorer, EstimatedScorer):
-            return self.score(compiled)
         begun = self.scorer.begin(compiled.payload)
         if isinstance(begun, Outcome):
             return self._as_score(begun, compiled.payload)
@@ -178,16 +166,10 @@ class KernelProblem:
 
     def look(self, begun: Sequence[Any]) -> Sequence[Any]:
         """What one disassembly of all of them shows. May raise EvolveError: then `conclude` looks itself."""
-        from evolve.scoring.estimated import EstimatedScorer
-
-        assert isinstance(self.scorer, EstimatedScorer)
         return self.scorer.look([executed for _, executed in begun])
 
     def conclude(self, begun: Any, seen: Any | None) -> Score:
         """The last stage of `score`; `seen` is its entry of `look`, or None."""
-        from evolve.scoring.estimated import EstimatedScorer
-
-        assert isinstance(self.scorer, EstimatedScorer)
         module, executed = begun
         return self._as_score(self.scorer.conclude(executed, seen), module)
 
@@ -195,33 +177,19 @@ class KernelProblem:
         """The kernel as given."""
         return self._as_score(self.scorer.baseline(), self.task.original)
 
-    def _as_score(self, o: Outcome, module: Module) -> Score:
-        return Score(
-            status=o.status,
-            time_us=None if o.time_s is None else o.time_s * 1e6,
-            fitness=o.fitness,
-            source=self._source(module),
-            gap=o.gap,
-            detail=o.detail,
-            message=o.message,
-        )
-
     def compare(self, first: Compiled, second: Compiled) -> Comparison:
-        """Interleaved, on a GPU only."""
-        from evolve.scoring.measured import MeasuredScorer
+        """Of two estimates there is nothing to measure: raises TypeError."""
+        raise TypeError("estimates are not compared by measuring again")
 
-        if not isinstance(self.scorer, MeasuredScorer):
-            raise TypeError("estimates are not compared by measuring again")
-        a, b, better, detail = self.scorer.compare(first.payload, second.payload)
-        return Comparison(a * 1e6, b * 1e6, better, detail)
+    def _as_score(self, o: Outcome, module: Module) -> Score:
+        return as_score(o, self._source(module))
 
     def render(self, compiled: Compiled) -> str:
         """The CUDA text of a proved module, with the host function that picks a variant and launches it."""
         return self._source(compiled.payload)
 
     def _source(self, module: Module) -> str:
-        rendered = render(module)
-        return f"{rendered.text}\n{render_launcher(rendered, rendered.original.params)}"
+        return with_launcher(render(module))
 
     def inspect(self) -> Mapping[str, Any]:
         """What the tool sees: JSON data."""
@@ -241,6 +209,24 @@ class KernelProblem:
         sizes = {s.name: tuple(int(t[s.name]) for t in w.timed) for s in applied.kernel.scalars if s.is_size}
         limits = MoveLimits(self.limits.threads_per_block, self.limits.shared_bytes, sizes)
         return legal_moves(applied.kernel, applied.names, limits)
+
+
+def with_launcher(rendered: Rendered) -> str:
+    """The text with the host function that picks a variant and launches it."""
+    return f"{rendered.text}\n{render_launcher(rendered, rendered.original.params)}"
+
+
+def as_score(o: Outcome, source: str) -> Score:
+    """An outcome as the search sees it."""
+    return Score(
+        status=o.status,
+        time_us=None if o.time_s is None else o.time_s * 1e6,
+        fitness=o.fitness,
+        source=source,
+        gap=o.gap,
+        detail=o.detail,
+        message=o.message,
+    )
 
 
 def describe_kernel(lifted: Lifted, kernel: Kernel) -> dict[str, Any]:
@@ -288,7 +274,12 @@ def open_problem(request: ProblemRequest) -> KernelProblem:
     device, profile = choose_device(request.device)
     original = _launched(lifted.original, workload)
     source = Source(lifted.kernel, original, lifted.no_wrap)
-    return KernelProblem(lifted, make_task(source, workload, profile), device, workload.numerics)
+    task = make_task(source, workload, profile)
+    if device.kind == "cuda":
+        from evolve.search.measured_task import MeasuredProblem
+
+        return MeasuredProblem(lifted, task, device, workload.numerics)
+    return KernelProblem(lifted, task, device, workload.numerics)
 
 
 def _refuse_reductions(kernel: Kernel, file: str) -> None:

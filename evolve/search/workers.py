@@ -64,8 +64,16 @@ class Evaluator(Protocol):
         """
         ...
 
+    def baseline(self) -> Score:
+        """The score of the kernel as given, before anything is started. Raises EvolveError."""
+        ...
+
     def compare(self, first: str, second: str) -> Comparison:
         """Times two PROVED programs against each other."""
+        ...
+
+    def examine(self, program: str) -> Any:
+        """The last look at a PROVED program, None where times are estimated. Raises EvolveError."""
         ...
 
     def close(self) -> None:
@@ -105,6 +113,43 @@ class Staged(Protocol):
 
     def conclude(self, begun: Any, seen: Any | None) -> Score:
         """The score."""
+        ...
+
+
+@runtime_checkable
+class Measuring(Protocol):
+    """A problem whose times are measured: `score(c)` is `build(c)` where that gives a Score, else `measure`.
+
+    What `build` gives can be pickled. `gpu` counts the run's GPUs; each has a process of its own, and there
+    only that one is asked for.
+    """
+
+    def build(self, compiled: Compiled) -> Score | Any:
+        """All that needs no GPU."""
+        ...
+
+    def estimated_us(self, built: Any) -> float | None:
+        """The model's time, where `build` made one."""
+        ...
+
+    def measure(self, built: Any, gpu: int = 0) -> Score:
+        """The rest."""
+        ...
+
+    def duel(self, first: Any, second: Any, gpu: int = 0) -> Comparison:
+        """Interleaved times of two."""
+        ...
+
+    def examine(self, built: Any, gpu: int = 0) -> Any:
+        """For the end of a run: what reaches no proposer, as JSON data."""
+        ...
+
+    def baseline(self) -> Score:
+        """The kernel as given, on the first GPU."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of the GPUs."""
         ...
 
 
@@ -155,6 +200,10 @@ class SerialEvaluator:
         self._problem = problem
         self._texts: dict[int, str] = {}
 
+    def baseline(self) -> Score:
+        """The score of the kernel as given."""
+        return self._problem.baseline()
+
     def start(self, proposal: int, text: str) -> None:
         """Keeps the text for `finish`."""
         self._texts[proposal] = text
@@ -176,18 +225,38 @@ class SerialEvaluator:
         """Compiles both again, then times them."""
         return compare_texts(self._problem, first, second)
 
+    def examine(self, program: str) -> Any:
+        """Compiles it again, then looks."""
+        return examine_text(self._problem, program)
+
     def close(self) -> None:
-        """Nothing to end."""
+        """Lets go of what the problem holds."""
+        if isinstance(self._problem, Measuring):
+            self._problem.close()
+
+
+def examine_text(problem: Problem[Any], program: str) -> Any:
+    """The last look at a program's text; None where times are estimated."""
+    if not isinstance(problem, Measuring):
+        return None
+    return problem.examine(problem.build(problem.compile(problem.parse(program))))
 
 
 def compare_texts(problem: Problem[Any], first: str, second: str) -> Comparison:
-    """Times two program texts against each other; the empty text is the kernel as given.
+    """Times two program texts against each other; the empty text is the kernel as given."""
+    return compared(
+        lambda: problem.compare(problem.compile(problem.parse(first)), problem.compile(problem.parse(second)))
+    )
+
+
+def compared(compare: Callable[[], Comparison]) -> Comparison:
+    """What `compare` returns.
 
     An error that is not about the machine leaves the first no better, the error in `detail`: raised, it would
     stop the run at this very comparison each time that it is resumed.
     """
     try:
-        return problem.compare(problem.compile(problem.parse(first)), problem.compile(problem.parse(second)))
+        return compare()
     except EvolveError as error:
         if error.code in ABOUT_THE_MACHINE:
             raise

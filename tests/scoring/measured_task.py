@@ -17,6 +17,7 @@ from evolve.devices.cuda.client import CudaWorker
 from evolve.devices.cuda.worker import Worker
 from evolve.ir.expr import TRUE
 from evolve.scoring import audit, measured, small_sizes
+from evolve.scoring.built import Built, build
 from evolve.scoring.measured import MeasuredScorer
 from evolve.scoring.references import References
 from evolve.scoring.task import Task
@@ -114,4 +115,9 @@ def candidate(name: str, text: str = "") -> Rendered:
     return Rendered(honest.text + body, (RenderedVariant(TRUE, (launch,)),), o, ())
 
 
-__all__ = ["candidate", "make", "task", "vecadd"]
+def built(name: str, text: str = "") -> Built:
+    """The same with its machine code."""
+    return build(candidate(name, text), task().profile.arch)
+
+
+__all__ = ["built", "candidate", "make", "task", "vecadd"]

@@ -15,7 +15,7 @@ from evolve.scoring.measured import MeasuredScorer
 from evolve.scoring.references import Expected
 from evolve.scoring.timed import secret_seed
 from tests.devices.cuda.fake_cuda import Launch, hang, stray
-from tests.scoring.measured_task import candidate, make, task, vecadd
+from tests.scoring.measured_task import built, candidate, make, task, vecadd
 
 Make = Callable[..., MeasuredScorer]
 TIMED = 100_000
@@ -119,7 +119,7 @@ def test_what_leads_meets_every_family_at_the_timed_size(make: Make) -> None:
     assert got.status == "incorrect" and "ones inputs" in got.message
 
 
-def test_a_wrong_incumbent_loses(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_incumbent_loses(make: Make) -> None:
     def sniffs(x: Launch) -> None:
         a, _, c, n = x.args
         vecadd(x)
@@ -127,14 +127,13 @@ def test_a_wrong_incumbent_loses(make: Make, monkeypatch: pytest.MonkeyPatch) ->
             x.view(c, n)[0] = 3.0
 
     scorer = make(costs={"right": 100.0}, right=vecadd, sniffs=sniffs)
-    monkeypatch.setattr("evolve.scoring.measured.render", lambda m: m)
-    *_, better, detail = scorer.compare(candidate("right"), candidate("sniffs"))  # type: ignore[arg-type]
-    assert better and "ones inputs" in detail["error"]
-    *_, better, _ = scorer.compare(candidate("sniffs"), candidate("right"))  # type: ignore[arg-type]
-    assert not better
+    duel = scorer.compare(built("right"), built("sniffs"))
+    assert duel.better and duel.wrong == 1 and "ones inputs" in duel.message
+    duel = scorer.compare(built("sniffs"), built("right"))
+    assert not duel.better and duel.wrong == 0
 
 
-def test_a_duel_checks_every_family_at_the_timed_size(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_duel_checks_every_family_at_the_timed_size(make: Make) -> None:
     seen: set[bytes] = set()
 
     def watched(x: Launch) -> None:
@@ -143,13 +142,12 @@ def test_a_duel_checks_every_family_at_the_timed_size(make: Make, monkeypatch: p
             seen.add(x.view(x.args[0], 1000).tobytes())
 
     scorer = make(costs={"slow": 100.0}, fast=watched, slow=vecadd)
-    monkeypatch.setattr("evolve.scoring.measured.render", lambda m: m)
-    assert scorer.compare(candidate("fast"), candidate("slow"))[2]  # type: ignore[arg-type]
+    assert scorer.compare(built("fast"), built("slow")).better
     # Three sets to time on, and one of each family.
     assert len(seen) == 3 + len(task().workload.families)
 
 
-def test_what_knows_the_sizes_fails_at_others(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_knows_the_sizes_fails_at_others(make: Make) -> None:
     of = task()
     known = {s["n"] for s in (*of.workload.timed, *of.workload.check, *of.shapes_for(TRUE))}
 
@@ -159,9 +157,7 @@ def test_what_knows_the_sizes_fails_at_others(make: Make, monkeypatch: pytest.Mo
 
     scorer = make(cheat=table, better=vecadd)
     assert scorer.score_rendered(candidate("cheat")).status == "scored"
-    monkeypatch.setattr("evolve.scoring.measured.render", lambda m: m)
-    cheat = scorer.held_out(candidate("cheat"))  # type: ignore[arg-type]
-    honest = scorer.held_out(candidate("better"))  # type: ignore[arg-type]
+    cheat, honest = scorer.held_out(built("cheat")), scorer.held_out(built("better"))
     assert len(cheat) == len(honest) == 3
     assert all("wrong" in h.message and h.time_s is None for h in cheat)
     for h in honest:
@@ -304,21 +300,19 @@ def test_text_that_does_not_compile(make: Make) -> None:
     assert got.status == "compile_failed"
 
 
-def test_a_duel_of_long_kernels_and_one_of_short_ones(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_duel_of_long_kernels_and_one_of_short_ones(make: Make) -> None:
     for cost in (100.0, 8.0):
         scorer = make(costs={"slow": cost * 1.1, "fast": cost}, slow=vecadd, fast=vecadd)
-        monkeypatch.setattr("evolve.scoring.measured.render", lambda m: m)
-        a, b, better, detail = scorer.compare(candidate("fast"), candidate("slow"))  # type: ignore[arg-type]
-        assert better and b / a == pytest.approx(1.1) and detail["in_batches"] == [cost == 8.0]
-        assert not scorer.compare(candidate("slow"), candidate("fast"))[2]  # type: ignore[arg-type]
-        monkeypatch.undo()
+        duel = scorer.compare(built("fast"), built("slow"))
+        assert duel.better and duel.second_s / duel.first_s == pytest.approx(1.1)
+        assert duel.detail["in_batches"] == [cost == 8.0]
+        assert not scorer.compare(built("slow"), built("fast")).better
 
 
-def test_a_duel_is_lost_by_wrong_results(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_duel_is_lost_by_wrong_results(make: Make) -> None:
     scorer = make(costs={"cheat": 1.0}, cheat=one_element, fast=vecadd)
-    monkeypatch.setattr("evolve.scoring.measured.render", lambda m: m)
-    _, _, better, detail = scorer.compare(candidate("cheat"), candidate("fast"))  # type: ignore[arg-type]
-    assert not better and "wrong" in detail["error"]
+    duel = scorer.compare(built("cheat"), built("fast"))
+    assert not duel.better and duel.wrong == 0 and "wrong" in duel.message
 
 
 def test_a_task_that_cannot_tell_zeros_is_refused(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,8 @@ WARM_LAUNCHES = 10
 WARM_S = 0.05
 LONG_WARM_S = 0.5
 """Of a long kernel fewer launches are enough, as long as they last so long."""
+IDLE_S = 0.02
+"""After a pause as long as this the clock counts as fallen."""
 
 STEADY = 0.005
 """Relative standard error at which sampling stops."""
@@ -64,9 +66,29 @@ def enough(
     return all(len(s) >= least and relative_error(s) < STEADY for s in samples)
 
 
-def warm(launches: int, spent_s: float) -> bool:
-    """Whether the clock has had time to rise: 10 launches and 50 ms, or two and half a second."""
-    return (launches >= WARM_LAUNCHES and spent_s >= WARM_S) or (launches >= 2 and spent_s >= LONG_WARM_S)
+def warm(launches: int, spent_s: float, busy_s: float) -> bool:
+    """Whether caches are warm and the clock has had time to rise: 10 launches, the GPU busy for 50 ms.
+
+    Of launches that took half a second together two are enough.
+    """
+    return (launches >= WARM_LAUNCHES and busy_s >= WARM_S) or (launches >= 2 and spent_s >= LONG_WARM_S)
+
+
+class Busy:
+    """How long the GPU has been at work without a pause of IDLE_S, by what it is told; seconds."""
+
+    def __init__(self) -> None:
+        self._since = self._last = float("-inf")
+
+    def mark(self, now: float) -> None:
+        """Work ends at this time, or begins."""
+        if now - self._last > IDLE_S:
+            self._since = now
+        self._last = now
+
+    def lasting(self, now: float) -> float:
+        """0 after a pause."""
+        return now - self._since if now - self._last <= IDLE_S else 0.0
 
 
 def batch_launches(us: float) -> int:
@@ -99,6 +121,7 @@ class Timer:
         self.written = gpu.allocate(self.write_bytes)
         self.read = gpu.allocate(self.read_bytes)
         self.sink = gpu.allocate(4)
+        self.busy = Busy()
         self.persisting_reset = self._reset_persisting()
 
     def flush(self) -> None:
@@ -194,10 +217,12 @@ class Measurement:
     def _run(self) -> Measured:
         r = self.r
         samples: list[list[float]] = [[] for _ in r.cubins]
-        begin, launched = time.monotonic(), 0
-        while not warm(launched, time.monotonic() - begin):
+        begin, launched, busy = time.monotonic(), 0, self.timer.busy
+        busy.mark(begin)
+        while not warm(launched, (now := time.monotonic()) - begin, busy.lasting(now)):
             self._turn(launched, samples=None)
             launched += 1
+            busy.mark(time.monotonic())
         before = self.nvml.read()
         begin, turn = time.monotonic(), 0
         while not enough(samples, r.least, r.most, time.monotonic() - begin, r.budget_s):
@@ -207,6 +232,7 @@ class Measurement:
         batches = self._batches(samples) if r.batch else (None,) * len(samples)
         self._restore()
         damage = [on.damage(r.outputs) for on in self.sets]
+        busy.mark(time.monotonic())
         self.changed.update((n, None) for changed, _ in damage for n in changed)
         return Measured(
             samples_us=tuple(map(tuple, samples)),

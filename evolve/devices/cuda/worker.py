@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -142,6 +143,7 @@ class Worker:
 
     def execute(self, r: Execute) -> Executed:
         on = self.sets[r.key]
+        self.timer.busy.mark(time.monotonic())
         for name in r.outputs:
             if name in r.inouts:
                 on.reset(name)
@@ -159,6 +161,7 @@ class Worker:
         outputs = {n: on.fetch(n) for n in r.outputs} if r.fetch else {}
         want = self.expected[r.expected] if r.expected else {}
         compared = {n: self.gpu.compare(on.pointer(n), want[n]) for n in r.outputs if n in want}
+        self.timer.busy.mark(time.monotonic())
         return Executed(outputs, left, compared, digests, changed, broken)
 
     def _pin(self, key: str, a: Any) -> Array:

@@ -35,8 +35,8 @@ def test_stops_when_out_of_time_or_samples_but_never_without_any() -> None:
 
 
 def test_warm_after_ten_launches_and_50_ms_or_two_long_ones() -> None:
-    assert not warm(9, 0.06) and not warm(1000, 0.04) and warm(10, 0.05)
-    assert warm(2, 0.6) and not warm(1, 10.0)
+    assert not warm(9, 0.06, 0.06) and not warm(1000, 0.04, 0.04) and warm(10, 0.01, 0.05)
+    assert warm(2, 0.6, 0.0) and not warm(1, 10.0, 10.0)
 
 
 @pytest.mark.parametrize(("us", "launches"), [(2.0, 100), (20.0, 10), (0.5, 128), (100.0, 8)])

@@ -1,0 +1,222 @@
+"""Evaluating where times are measured: builders, which need no GPU, and one process for each GPU.
+
+Builders compile, prove and translate several programs at a time; a GPU's process runs one after the
+other and always has the next at hand, so that the GPU does not wait for the host.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from functools import partial
+from multiprocessing.connection import Connection
+from typing import Any
+
+from evolve.ir.errors import EvolveError
+from evolve.search.pool import PoolEvaluator, as_failure, compile_job, send_outcome
+from evolve.search.problem import Comparison, Compiled, Problem, Score
+from evolve.search.processes import Forked, fork
+from evolve.search.workers import Known, Measuring, Outcome, compared, compile_text, guarded, plain_score
+
+AT_HAND = 3
+"""Candidates that a GPU's process has been sent: the one it runs and what follows."""
+KEPT = 64
+"""Built candidates that are kept for duels."""
+
+Admit = Callable[[int, float | None], bool]
+"""Whether a candidate is worth measuring, from its number and its estimated microseconds if there are any."""
+
+
+class PipelineEvaluator(PoolEvaluator):
+    """Builds in `builders` processes, measures in one for each of `gpus`. `problem` must be Measuring."""
+
+    def __init__(self, problem: Problem[Any], builders: int, gpus: int) -> None:
+        assert isinstance(problem, Measuring)
+        super().__init__(problem, builders)
+        self._batch = 1
+        self._measuring: Measuring = problem
+        self.admit: Admit = lambda proposal, estimated_us: True
+        self._gpus: list[Forked] = []
+        for gpu in range(gpus):
+            self._gpus.append(self._spawn_gpu(gpu))
+        self._ready: deque[tuple[int, Any]] = deque()
+        self._plain: dict[int, Compiled] = {}
+        self._texts: dict[int, str] = {}
+        self._built: OrderedDict[str, Any] = OrderedDict()
+        self._known: Known = lambda module: False
+        self._asked = 0
+        self._answers: dict[int, Any] = {}
+
+    # ---- processes
+
+    def _spawn(self) -> Forked:
+        return fork(partial(_build, self._problem), self._forked())
+
+    def _spawn_gpu(self, gpu: int) -> Forked:
+        return fork(partial(_run, self._measuring, gpu), self._forked(), self._measuring.close)
+
+    def _forked(self) -> list[Forked]:
+        return [*self._workers, *self._gpus]
+
+    def start(self, proposal: int, text: str) -> None:
+        """Queues a program; a free builder takes it at once."""
+        self._texts[proposal] = text
+        super().start(proposal, text)
+
+    def finish(self, proposal: int, known: Known, idle: Callable[[], None]) -> Outcome:
+        """Serves all processes until this proposal is done."""
+        self._known = known
+        outcome = super().finish(proposal, known, idle)
+        self._texts.pop(proposal, None)
+        self._plain.pop(proposal, None)
+        return outcome
+
+    def _feed(self) -> None:
+        super()._feed()
+        for gpu in sorted(self._gpus, key=lambda one: len(one.jobs)):
+            while self._ready and len(gpu.jobs) < AT_HAND and len(gpu.jobs) <= self._least_busy():
+                job, built = self._ready.popleft()
+                self._send(gpu, job, ("measure", built))
+
+    def _least_busy(self) -> int:
+        return min(len(gpu.jobs) for gpu in self._gpus)
+
+    def _send(self, gpu: Forked, job: int, order: tuple[str, Any]) -> None:
+        try:
+            gpu.pipe.send((job, *order))
+        except OSError:  # it died while idle
+            gpu = self._replace_gpu(gpu)
+            gpu.pipe.send((job, *order))
+        gpu.jobs[job] = order
+        gpu.at = next(iter(gpu.jobs))
+
+    def _hear(self, worker: Forked, known: Known) -> None:
+        if worker not in self._gpus:
+            super()._hear(worker, known)
+            return
+        try:
+            kind, job, content = worker.pipe.recv()
+        except (EOFError, OSError):
+            self._replace_gpu(worker)
+            return
+        del worker.jobs[job]
+        worker.at = next(iter(worker.jobs), None)
+        if kind == "failed":
+            content = EvolveError(*content[:2], **content[2])
+        if job < 0:
+            self._answers[job] = content
+        elif kind == "failed":
+            self._outcomes[job] = content
+        else:
+            score, fault = content
+            self._outcomes[job] = Outcome(self._plain[job], plain_score(score), fault)
+
+    def _replace_gpu(self, gpu: Forked) -> Forked:
+        """Its process broke off: what it was on pays for it, the rest goes to its successor."""
+        how = gpu.bury()
+        number = self._gpus.index(gpu)
+        fresh = self._gpus[number] = self._spawn_gpu(number)
+        for job, order in gpu.jobs.items():
+            if job != gpu.at:
+                self._send(fresh, job, order)
+            elif job < 0:
+                self._answers[job] = EvolveError("gpu-failed", f"the GPU's process died ({how})")
+            else:
+                self._outcomes[job] = self._died(job, how)
+        return fresh
+
+    def _answered(self, kind: str, job: int, content: Any) -> None:
+        if kind != "built":
+            super()._answered(kind, job, content)
+            return
+        plain, built, estimated_us = content
+        self._plain[job] = plain
+        if not self.admit(job, estimated_us):
+            detail = {"estimated_us": estimated_us}
+            score = Score("prefiltered", message="not measured: its estimate is too slow", detail=detail)
+            self._outcomes[job] = Outcome(plain, plain_score(score))
+            return
+        self._keep(self._texts[job], built)
+        self._ready.append((job, built))
+
+    def _keep(self, text: str, built: Any) -> None:
+        self._built[text] = built
+        self._built.move_to_end(text)
+        while len(self._built) > KEPT:
+            self._built.popitem(last=False)
+
+    # ---- what is asked of the first GPU's process
+
+    def baseline(self) -> Score:
+        """The score of the kernel as given. Raises EvolveError."""
+        score = self._ask("baseline", None)
+        assert isinstance(score, Score)
+        return score
+
+    def compare(self, first: str, second: str) -> Comparison:
+        """Times two programs on the first GPU, while everything else goes on."""
+        return compared(lambda: self._ask("compare", (self._of(first), self._of(second))))
+
+    def examine(self, program: str) -> Any:
+        """The last look at a program, see `Measuring.examine`."""
+        return self._ask("examine", self._of(program))
+
+    def _of(self, text: str) -> Any:
+        found = self._built.get(text)
+        if found is None:
+            compiled, _ = compile_text(self._problem, text)
+            found = self._measuring.build(compiled)
+        self._keep(text, found)
+        return found
+
+    def _ask(self, what: str, content: Any) -> Any:
+        self._asked -= 1  # below zero: not a proposal's number
+        asked = self._asked
+        self._send(self._gpus[0], asked, (what, content))
+        while asked not in self._answers:
+            self._serve_all(self._known)
+        answer = self._answers.pop(asked)
+        if isinstance(answer, EvolveError):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        """Ends all processes. Safe to call twice."""
+        super().close()
+        for gpu in self._gpus:
+            gpu.end(kill=False)
+        self._gpus.clear()
+
+
+def _build(problem: Problem[Any], pipe: Connection, jobs: list[tuple[int, str]]) -> None:
+    """A builder's answer to its jobs."""
+    assert isinstance(problem, Measuring)
+    for job, text in jobs:
+        plain, compiled = compile_job(problem, pipe, job, text)
+        if compiled is None:
+            continue
+        built = send_outcome(pipe, job, plain, partial(problem.build, compiled))
+        if built is not None:
+            pipe.send(("built", job, (plain, built, problem.estimated_us(built))))
+
+
+def _run(problem: Measuring, gpu: int, pipe: Connection, order: tuple[int, str, Any]) -> None:
+    """The answer of a GPU's process to an order."""
+    job, what, content = order
+    try:
+        match what:
+            case "measure":
+                pipe.send(("done", job, guarded(lambda: problem.measure(content, gpu))))
+            case "compare":
+                first, second = content
+                pipe.send(("done", job, problem.duel(first, second, gpu)))
+            case "examine":
+                pipe.send(("done", job, problem.examine(content, gpu)))
+            case _:
+                pipe.send(("done", job, problem.baseline()))
+    except EvolveError as error:
+        pipe.send(("failed", job, as_failure(error)))
+    except OSError:
+        raise
+    except Exception as error:
+        pipe.send(("failed", job, ("internal", f"{type(error).__name__}: {error}", {})))
