@@ -15,4 +15,5 @@
 `final`          the end of a measured run, of these parts:
 `held_out`       sizes that nothing was checked or timed at
 `perturbed`      one input element changed
+`profiled`       the GPU's counters for what a measured time consists of
 """

@@ -22,7 +22,8 @@ class Breakdown:
              conflict_free, occupancy, busy_sms (fractions); spill_share of the instructions, spill_l1,
              spill_l2 and spill_dram of these terms, spill_wait and barrier_wait of a block's clocks;
              instructions a warp, block_clocks;
-             waves; trips_scaled, arithmetic_share (see `devices.work`); and those of `evidence`
+             waves; trips_scaled, arithmetic_share (see `devices.work`); those of `evidence`; and where the
+             GPU counted, those of `counters`
     """
 
     time_s: float

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from evolve.sol.bound import Bound
 from evolve.sol.breakdown import Breakdown, Timing
 from evolve.sol.causes import CAUSES, attribute
+from evolve.sol.counters import COMPUTE, MEMORY
 from evolve.sol.units import microseconds, percent, title, unit
 from evolve.sol.wording import because
 
@@ -75,7 +76,8 @@ class GapReport:
 
     fraction   attainable time / time: 1 is the speed of light
     limiter    the headline; `near_limit`: it uses 80 % of the memory or the compute side
-    memory, compute   the busiest unit of each side as a fraction of the time, and which units these are
+    memory, compute   the busiest unit of each side as a fraction of the time, and which units these are;
+               where the GPU counted what Nsight Compute says of the sides, which are then called so
     causes     largest first; they add up to the time above the bound
     remarks    what to know about the bound
     doubts     what to know about the estimate
@@ -153,9 +155,8 @@ def gap(bound: Bound, breakdown: Breakdown) -> GapReport:
         if part > 0 and lost > 0
     ]
     causes.sort(key=lambda c: (-c.seconds, c.name))
-    (memory_unit, memory), (compute_unit, compute) = (
-        _busiest(breakdown, side) for side in (_MEMORY, _COMPUTE)
-    )
+    memory_unit, memory = _busiest(breakdown, "memory", _MEMORY, MEMORY)
+    compute_unit, compute = _busiest(breakdown, "compute", _COMPUTE, COMPUTE)
     limiter, near = _headline(bound, breakdown, memory, compute)
     return GapReport(
         time_s=time,
@@ -175,9 +176,11 @@ def gap(bound: Bound, breakdown: Breakdown) -> GapReport:
     )
 
 
-def _busiest(breakdown: Breakdown, side: tuple[str, ...]) -> tuple[str, float]:
-    """The busiest unit of a side and the fraction of the time that it works."""
-    unit = max(side, key=lambda n: breakdown.terms.get(n, 0.0))
+def _busiest(breakdown: Breakdown, side: str, units: tuple[str, ...], counter: str) -> tuple[str, float]:
+    """The busiest unit of a side and the fraction of the time that it works; where counted, the side."""
+    if counter in breakdown.facts:
+        return side, breakdown.facts[counter]
+    unit = max(units, key=lambda n: breakdown.terms.get(n, 0.0))
     part = breakdown.terms.get(unit, 0.0) / breakdown.time_s if breakdown.time_s else 0.0
     return unit, min(1.0, part)
 
@@ -210,7 +213,7 @@ def _doubts(breakdown: Breakdown) -> tuple[str, ...]:
 
 
 def _headline(bound: Bound, breakdown: Breakdown, memory: float, compute: float) -> tuple[Limiter, bool]:
-    if not breakdown.terms:
+    if not breakdown.terms and MEMORY not in breakdown.facts:
         return "unknown", False
     if breakdown.shares.get("launch", 0.0) > 0.5 * breakdown.time_s:
         return "launch", bound.binding == "launch"

@@ -8,5 +8,6 @@
 `helpers`      our own kernels for that
 `launching`    images and prepared launches; `image` what an image may not hold
 `timing`       L2 cold and clean, rotation, stop rule, batches; `nvml` clocks
+`alone`        launches in a process of their own (`launch_once`) under a tool: `sanitizer`, `profiler`
 `reference`    the float64 reference, its results overwritten before anything else runs
 """

@@ -28,6 +28,7 @@ from evolve.devices.cuda.messages import Array
 MOST_READ = 4 << 20
 """Bytes of a tool's output that are looked at."""
 _LOG, _STREAMS = "tool.log", "streams.txt"
+_OPT = Path("/opt/nvidia/nsight-compute")
 _PLACES = ("bin", "compute-sanitizer", "nsight-compute")
 
 
@@ -68,7 +69,8 @@ def find(name: str) -> Path | None:
             found = Path(home) / place / name
             if found.is_file() and os.access(found, os.X_OK):
                 return found
-    return None
+    # Where Nsight Compute installs itself without a toolkit, a folder each version.
+    return next(iter(sorted(_OPT.glob(f"*/{name}"), reverse=True)), None)
 
 
 class Alone:

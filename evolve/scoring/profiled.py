@@ -1,0 +1,68 @@
+"""The GPU's own counters for a champion, where Nsight Compute is installed and allowed to read them."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from math import prod
+from pathlib import Path
+
+import numpy as np
+
+from evolve.codegen.rendered import concretise
+from evolve.devices.cuda.alone import Run
+from evolve.devices.cuda.profiler import Unavailable, profile
+from evolve.scoring.references import References
+from evolve.scoring.small_sizes import Built
+from evolve.scoring.task import Task
+from evolve.scoring.timed import FAMILY, secret_seed
+from evolve.sol.breakdown import Breakdown
+from evolve.sol.counters import counted
+from evolve.workload.inputs import numpy_dtype
+
+
+class Profiling:
+    """Counters at a task's first timed size. Inputs are made once; what cannot work is tried once.
+
+    `unavailable` says why there are no counters, None while there are.
+    """
+
+    def __init__(self, task: Task, secret: int, ordinal: int = 0) -> None:
+        self.task = task
+        self.secret = secret
+        self.ordinal = ordinal
+        self.unavailable: Unavailable | None = None
+        self._folder = tempfile.TemporaryDirectory(prefix="evolve-profile-")
+        self._arrays: dict[str, Path | int] | None = None
+
+    def counted(self, built: Built, breakdown: Breakdown) -> Breakdown:
+        """The breakdown with what the GPU counted, or as it is where nothing can be counted.
+
+        For new champions only: a start of Python under ncu and some replays of each launch, seconds in all,
+        during which nothing may be timed on this GPU.
+        """
+        if self.unavailable is not None and self.unavailable.lasting:
+            return breakdown
+        _, launches = concretise(built.rendered, self.task.workload.timed[0])
+        found = profile(built.cubin, Run(launches, self._inputs()), ordinal=self.ordinal)
+        self.unavailable = found if isinstance(found, Unavailable) else None
+        return breakdown if isinstance(found, Unavailable) else counted(breakdown, found)
+
+    def close(self) -> None:
+        """Removes the files."""
+        self._folder.cleanup()
+
+    def _inputs(self) -> dict[str, Path | int]:
+        if self._arrays is None:
+            sizes = self.task.workload.timed[0]
+            made = References(replace(self.task, seed=secret_seed(self.secret, "profiled")))
+            inputs = made.inputs(sizes, FAMILY)
+            self._arrays = {}
+            for a in self.task.workload.arrays:
+                if a.role == "out":
+                    self._arrays[a.name] = prod(a.shape(sizes)) * numpy_dtype(a.dtype).itemsize
+                    continue
+                path = Path(self._folder.name) / f"{len(self._arrays)}.npy"
+                np.save(path, inputs[a.name])
+                self._arrays[a.name] = path
+        return self._arrays
