@@ -1,6 +1,6 @@
 """From text to machine code and back. Every tool comes from a wheel or from PATH (`tools`).
 
-`nvrtc`         CUDA text to a cubin, in this process, without a GPU
+`nvrtc`         CUDA text to a cubin, in this process, without a GPU; `compilation` the result and what it may be
 `cubin`         registers, shared memory, stack and code of its kernels; `elf` the image, `lines` its lines
 `sass`          the code disassembled, in batches
 `instructions`  one instruction and its kind of work; `operands` which registers it reads and writes

@@ -1,4 +1,4 @@
-"""CUDA C++ text to a cubin, in this process, by NVRTC. No GPU and no driver are needed.
+"""CUDA C++ text to a cubin, in this process, by NVRTC. No GPU and no driver are needed, and no PTX comes out.
 
 The library comes from the `nvidia-cuda-nvrtc` wheel (or a toolkit that `cuda-bindings` finds). A compilation
 takes tens of milliseconds; threads scale, because the binding releases the interpreter lock. NVRTC cannot be
@@ -11,51 +11,28 @@ import functools
 import re
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from evolve.ir.errors import EvolveError
-
-SOURCE_NAME = "kernel.cu"
+from evolve.toolchain.compilation import (
+    SOURCE_NAME,
+    CompileResult,
+    check_options,
+    failed,
+    made,
+    nul_in,
+)
 
 _LOADING = threading.Lock()
-_DIAGNOSTIC = re.compile(
-    r"^(?P<file>[^\s(][^(\n]*)\((?P<line>\d+)\):\s*"
-    r"(?P<severity>catastrophic error|error|warning|remark)(?:\s*#[\w-]+)?\s*:\s*(?P<message>.+)$"
-)
-_BACK_END = re.compile(r"^ptxas\s+(?P<severity>fatal|error|warning)\s*:\s*(?P<message>.+)$")
-
-
-@dataclass(frozen=True)
-class Diagnostic:
-    """One complaint of the compiler. `line` is 1-based in the compiled text; None for the assembler's."""
-
-    line: int | None
-    severity: Literal["error", "warning"]
-    message: str
-
-
-@dataclass(frozen=True)
-class CompileResult:
-    """What came of a compilation: `cubin` is an ELF image when `ok`, else None; `log` is NVRTC's own text."""
-
-    ok: bool
-    cubin: bytes | None
-    log: str
-    diagnostics: tuple[Diagnostic, ...]
-
-    @property
-    def errors(self) -> tuple[Diagnostic, ...]:
-        """The diagnostics that made it fail."""
-        return tuple(d for d in self.diagnostics if d.severity == "error")
 
 
 def compile_cuda(text: str, arch: str = "sm_90", options: Sequence[str] = ()) -> CompileResult:
     """Compiles `text` to machine code for `arch` (`sm_NN`, also `sm_NNa`).
 
     A text that does not compile is a result with `ok` false, not an exception. Raises EvolveError
-    `unsupported-arch` when this NVRTC has no such target, `bad-compile-option` when it rejects an option, and
-    `no-nvrtc` when the library cannot be loaded.
+    `unsupported-arch` when this NVRTC has no such target, `bad-compile-option` when it rejects an option or
+    the option would make it something other than this machine code, and `no-nvrtc` when the library cannot
+    be loaded.
     """
     if arch not in supported_archs() and re.fullmatch(r"sm_\d+[af]", arch) is None:
         known = ", ".join(supported_archs())
@@ -65,11 +42,9 @@ def compile_cuda(text: str, arch: str = "sm_90", options: Sequence[str] = ()) ->
             hint="GPUs that it has no target for have bounds only: `evolve inspect`",
         )
     nvrtc = _nvrtc()
-    # A NUL would end the text silently where the binding hands it over as a C string.
-    if "\0" in text:
-        message = "the text holds a NUL character"
-        line = text[: text.index("\0")].count("\n") + 1
-        return CompileResult(False, None, message, (Diagnostic(line, "error", message),))
+    check_options(options)
+    if (refused := nul_in(text)) is not None:
+        return refused
     words = [f"--gpu-architecture={arch}", *options]
     status, program = nvrtc.nvrtcCreateProgram(text.encode(), SOURCE_NAME.encode(), 0, [], [])
     _check(nvrtc, status, "nvrtcCreateProgram")
@@ -79,25 +54,10 @@ def compile_cuda(text: str, arch: str = "sm_90", options: Sequence[str] = ()) ->
         if status == nvrtc.nvrtcResult.NVRTC_ERROR_INVALID_OPTION:
             raise _option_error(log, arch, options)
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            found = parse_log(log) or (Diagnostic(None, "error", log or status.name),)
-            return CompileResult(False, None, log, found)
-        return CompileResult(True, _fetch(nvrtc, program, "CUBIN"), log, parse_log(log))
+            return failed(log or status.name)
+        return made(_fetch(nvrtc, program, "CUBIN"), log)
     finally:
         nvrtc.nvrtcDestroyProgram(program)
-
-
-def parse_log(log: str) -> tuple[Diagnostic, ...]:
-    """The diagnostics in NVRTC's log, in its order, without the source excerpts and notes around them."""
-    found = []
-    for raw in log.splitlines():
-        match = _DIAGNOSTIC.match(raw)
-        line = int(match["line"]) if match else None
-        match = match or _BACK_END.match(raw)
-        if match is None or match["severity"] == "remark":
-            continue
-        severity: Literal["error", "warning"] = "warning" if match["severity"] == "warning" else "error"
-        found.append(Diagnostic(line, severity, match["message"].strip()))
-    return tuple(found)
 
 
 @functools.cache

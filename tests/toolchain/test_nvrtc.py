@@ -11,13 +11,7 @@ import pytest
 
 from evolve.ir.errors import EvolveError
 from evolve.toolchain.cubin import read_cubin
-from evolve.toolchain.nvrtc import (
-    Diagnostic,
-    compile_cuda,
-    nvrtc_version,
-    parse_log,
-    supported_archs,
-)
+from evolve.toolchain.nvrtc import compile_cuda, nvrtc_version, supported_archs
 
 SMALL = 'extern "C" __global__ void k(float *x) { x[threadIdx.x] *= %s; }'
 
@@ -64,14 +58,6 @@ def test_a_missing_header_and_a_nul_are_errors_with_a_line() -> None:
     result = compile_cuda("__global__ void k() {}\n\0 rubbish")
     assert not result.ok
     assert [d.line for d in result.errors] == [2]
-
-
-def test_the_line_directive_does_not_hide_a_diagnostic() -> None:
-    log = "other.cu(7): error #20: identifier is undefined\nptxas error   : too big\nnoise (3): nothing\n"
-    assert parse_log(log) == (
-        Diagnostic(7, "error", "identifier is undefined"),
-        Diagnostic(None, "error", "too big"),
-    )
 
 
 @pytest.mark.parametrize("arch", ["sm_70", "sm_999", "gfx942", "", "compute_90", "sm_90 -I/"])
