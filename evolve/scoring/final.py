@@ -17,15 +17,13 @@ from evolve.codegen.rendered import Rendered, concretise
 from evolve.devices.cuda.alone import Run
 from evolve.devices.cuda.client import CudaWorker
 from evolve.devices.cuda.sanitizer import Sanitized, sanitize
+from evolve.scoring.built import Built, build
 from evolve.scoring.correctness import original_plan, variant_plan
 from evolve.scoring.held_out import HeldOut
 from evolve.scoring.perturbed import Perturbed, perturb
 from evolve.scoring.references import References
-from evolve.scoring.small_sizes import Built
 from evolve.scoring.task import Task, size_key
 from evolve.scoring.timed import FAMILY, secret_seed
-from evolve.toolchain.lines import LINE_INFO
-from evolve.toolchain.nvrtc import compile_cuda
 from evolve.workload.model import Sizes
 
 HELD_OUT = 3
@@ -121,7 +119,7 @@ def examine(scorer: Examinable, built: Built) -> Examination:
     task, worker = scorer.task, scorer.worker
     held_out = scorer.held_out(built, HELD_OUT)
     watched = watched_sizes(task, built.rendered)
-    original = Built(render(task.original), _cubin(task, worker.info.arch))
+    original = build(render(task.original), worker.info.arch)
     largest: dict[int, Sizes] = {}
     for sizes in watched:
         largest[concretise(built.rendered, sizes)[0]] = sizes
@@ -131,12 +129,6 @@ def examine(scorer: Examinable, built: Built) -> Examination:
     runs = watched_runs(task, built.rendered, watched, scorer.secret)
     sanitized = sanitize(built.cubin, runs, ordinal=worker.ordinal)
     return Examination(held_out, tuple(perturbed), sanitized, scorer.secret)
-
-
-def _cubin(task: Task, arch: str) -> bytes:
-    built = compile_cuda(render(task.original).text, arch, [LINE_INFO])
-    assert built.cubin is not None, "it was compiled for the baseline"
-    return built.cubin
 
 
 def watched_sizes(task: Task, rendered: Rendered) -> tuple[Sizes, ...]:

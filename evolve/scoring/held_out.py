@@ -15,8 +15,9 @@ from evolve.ir.errors import EvolveError
 from evolve.ir.evaluate import evaluate
 from evolve.ir.expr import Expr
 from evolve.scoring.audit import doubt
+from evolve.scoring.built import Built
 from evolve.scoring.correctness import at_sizes
-from evolve.scoring.small_sizes import Built, wrong
+from evolve.scoring.small_sizes import wrong
 from evolve.scoring.task import Task, size_key
 from evolve.scoring.timed import FAMILY, ORIGINAL_LIMIT_S, Preparation, secret_seed
 from evolve.sol.bound import bound

@@ -18,9 +18,10 @@ from evolve.devices.compare import poisoned, worst_error
 from evolve.devices.cuda.client import CudaWorker
 from evolve.devices.cuda.messages import Execute, Executed, SetArrays
 from evolve.ir.errors import EvolveError
+from evolve.scoring.built import Built
 from evolve.scoring.correctness import at_sizes
 from evolve.scoring.references import Arrays, Expected, References
-from evolve.scoring.small_sizes import Built, of_fault, wrong
+from evolve.scoring.small_sizes import of_fault, wrong
 from evolve.scoring.task import Task
 from evolve.scoring.timed import FAMILY, secret_seed
 from evolve.workload.model import Sizes

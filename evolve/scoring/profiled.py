@@ -12,8 +12,8 @@ import numpy as np
 from evolve.codegen.rendered import concretise
 from evolve.devices.cuda.alone import Run
 from evolve.devices.cuda.profiler import Unavailable, profile
+from evolve.scoring.built import Built
 from evolve.scoring.references import References
-from evolve.scoring.small_sizes import Built
 from evolve.scoring.task import Task
 from evolve.scoring.timed import FAMILY, secret_seed
 from evolve.sol.breakdown import Breakdown

@@ -11,8 +11,8 @@ from evolve.codegen.module import render
 from evolve.devices.cuda.alone import Run
 from evolve.devices.cuda.profiler import Unavailable
 from evolve.scoring import profiled
+from evolve.scoring.built import Built
 from evolve.scoring.profiled import Profiling
-from evolve.scoring.small_sizes import Built
 from evolve.sol.breakdown import Breakdown
 from evolve.sol.counters import MEMORY, Counters
 from tests.scoring.measured_task import task
