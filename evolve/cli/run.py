@@ -85,5 +85,6 @@ def finish(folder: RunFolder, output: Output) -> int:
     if view.ended == "interrupted":
         note(f"interrupted; go on with: evolve resume {folder.name}")
         return INTERRUPTED
+    failed = view.examined is not None and view.examined.state == "failed"
     reached = view.state.scored or view.ended == "speed_of_light"
-    return 0 if reached else 1
+    return 0 if reached and not failed else 1

@@ -11,13 +11,15 @@ from evolve.cli import options
 def command(run: options.Run, json: options.Json = False) -> int:
     """Check a run's best program again.
 
-    It is proved, executed and scored on this machine.
+    It is proved, executed and scored on this machine. What was examined after a measured search is
+    examined again, on inputs drawn from the recorded secret.
 
-    Exit status 1 if it is not PROVED and scored now, or if the code it renders to differs from the
-    recorded one.
+    Exit status 1 if it is not PROVED and scored now, if the code it renders to differs from the
+    recorded one, or if it fails the examination.
     """
     from evolve.cli.inputs import note_changes, open_problem
     from evolve.cli.output import Output
+    from evolve.runs.examination import repeat
     from evolve.runs.folder import find_run
     from evolve.runs.session import request_of
     from evolve.runs.summary import as_document, read_view
@@ -36,6 +38,8 @@ def command(run: options.Run, json: options.Json = False) -> int:
         if not best["candidate"]:
             same = proved
         holds = score is not None and score.status == "scored" and same
+        again = repeat(problem, compiled, view.examined) if holds and view.examined else None
+        holds = holds and (again is None or again.state != "failed")
         document = {
             "run": folder.name,
             "candidate": best["candidate"],
@@ -47,6 +51,7 @@ def command(run: options.Run, json: options.Json = False) -> int:
             "time_us": score.time_us if score else None,
             "recorded_time_us": best["time_us"],
             "timing": problem.info().device.timing,
+            "examined": again.model_dump(mode="json", exclude={"kind"}) if again else None,
         }
         if output.as_json:
             output.document(document)
@@ -56,6 +61,7 @@ def command(run: options.Run, json: options.Json = False) -> int:
 
 def _lines(document: Mapping[str, Any]) -> Iterator[str]:
     """The answer for a person, then what it rests on."""
+    from evolve.report.examined import examined_lines
     from evolve.report.units import microseconds
 
     who = f"candidate {document['candidate']}" if document["candidate"] else "the kernel as given"
@@ -69,3 +75,4 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
     yield f"  its code is {'the recorded one' if document['same_source'] else 'not the recorded one'}"
     now, before = (microseconds(document[name]) for name in ("time_us", "recorded_time_us"))
     yield f"  time ({document['timing']}): {now} now, {before} on record"
+    yield from (f"  {line}" for line in examined_lines(document["examined"]))

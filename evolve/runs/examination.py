@@ -1,4 +1,4 @@
-"""The examination after a measured search, once a run: whether it is due, and its event.
+"""The examination after a measured search, once a run: whether it is due, its event, and repeating it.
 
 A log that ends with `stopped` and should hold an examination is one whose process was killed while it
 examined: a resume makes up for it. One that holds it is done.
@@ -7,7 +7,7 @@ examined: a resume makes up for it. One that holds it is done.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from evolve.events.schema import Event, Examined, RunStarted, Stopped, as_json
 
@@ -20,11 +20,41 @@ def is_due(events: Sequence[Event]) -> bool:
     return measured and stopped and not any(isinstance(b, Examined) for b in bodies)
 
 
-def of_the_search(events: Sequence[Event]) -> list[Event]:
-    """The events without examinations: what the search itself decides again in a replay."""
-    return [event for event in events if not isinstance(event.body, Examined)]
-
-
 def as_event(candidate: int, found: Mapping[str, Any]) -> Examined:
     """The event of an examination; `found` is `scoring.final.Examination.to_json`."""
     return Examined.model_validate({**as_json(found), "candidate": candidate})
+
+
+@runtime_checkable
+class Repeatable(Protocol):
+    """A problem whose checks are drawn from a secret; see `search.workers.Measuring` for the others."""
+
+    secret: int
+
+    def build(self, compiled: Any) -> Any:
+        """What `examine` takes."""
+        ...
+
+    def examine(self, built: Any) -> Mapping[str, Any]:
+        """As `scoring.final.Examination.to_json`."""
+        ...
+
+    def close(self) -> None:
+        """Forgets everything that was drawn from the secret."""
+        ...
+
+
+def repeat(problem: Any, compiled: Any, recorded: Examined) -> Examined | None:
+    """The same examination of a proved program again, drawn from the recorded secret.
+
+    None where times are estimated. Raises EvolveError as examining does. `problem` is closed before and
+    after.
+    """
+    if not isinstance(problem, Repeatable):
+        return None
+    problem.close()
+    problem.secret = int(recorded.secret, 16)
+    try:
+        return as_event(recorded.candidate, problem.examine(problem.build(compiled)))
+    finally:
+        problem.close()

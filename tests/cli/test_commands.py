@@ -62,6 +62,7 @@ def test_run_json_is_the_contract(call: Call) -> None:
         "workload": ["rows"],
         "baseline": ["fitness", "time_us"],
         "best": ["candidate", "fitness", "program", "source", "speedup", "time_us"],
+        "examined": "NoneType",
         "sol": ["bound", "hard_time_us", "time_us"],
         "budget": ["limit", "scored"],
         "funnel": [
@@ -69,6 +70,7 @@ def test_run_json_is_the_contract(call: Call) -> None:
             "duplicate",
             "illegal",
             "incorrect",
+            "prefiltered",
             "proposed",
             "quarantined",
             "scored",
