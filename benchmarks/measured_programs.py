@@ -20,11 +20,14 @@ from typing import Any
 import numpy as np
 
 from evolve.codegen.launch import BufferArg, ConcreteLaunch
+from evolve.codegen.module import render
 from evolve.devices.cuda.messages import Measure, SetArrays
+from evolve.scoring.built import build
 from evolve.scoring.estimated import EstimatedScorer
 from evolve.scoring.measured import MeasuredScorer
+from evolve.search.measured_task import MeasuredProblem
 from evolve.search.problem import ProblemRequest
-from evolve.search.task import KernelProblem, open_problem
+from evolve.search.task import open_problem
 from evolve.toolchain.nvrtc import compile_cuda, nvrtc_version
 
 HERE = Path(__file__).parent
@@ -53,19 +56,20 @@ def copy_speed(scorer: MeasuredScorer) -> tuple[float, float]:
 def measure(kernel: str, device: str) -> dict[str, Any]:
     """One program's record."""
     path = HERE.parent / "kernels" / f"{kernel}.cu"
-    problem: KernelProblem = open_problem(ProblemRequest(str(path), path.read_text(), device=device))
+    problem = open_problem(ProblemRequest(str(path), path.read_text(), device=device))
+    assert isinstance(problem, MeasuredProblem)
     text = (HERE / "programs" / f"{kernel}.dsl").read_text()
     compiled = problem.compile(problem.parse(text))
     assert compiled.verdict == "PROVED", compiled.diagnostics
-    scorer = problem.scorer
-    assert isinstance(scorer, MeasuredScorer)
+    scorer = problem.scorer_on()
+    built = build(render(compiled.payload), problem.task.profile.arch)
     try:
-        baseline, got = scorer.baseline(), scorer.score(compiled.payload)
-        held_out = [h.to_json() for h in scorer.held_out(compiled.payload)]
+        baseline, got = scorer.baseline(), scorer.score(built)
+        held_out = [h.to_json() for h in scorer.held_out(built)]
         speed, copy_us = copy_speed(scorer)
         info = scorer.worker.info
     finally:
-        scorer.worker.close()
+        problem.close()
     estimate = EstimatedScorer(problem.task).score(compiled.payload)
     b = problem.task.bounds[0]
     moved = b.bytes_read + b.bytes_written

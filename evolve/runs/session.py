@@ -25,6 +25,7 @@ from evolve.events.schema import (
     as_json,
 )
 from evolve.ir.errors import EvolveError
+from evolve.runs.examination import as_event, is_due
 from evolve.runs.folder import RunFolder, new_folder
 from evolve.runs.summary import fold
 from evolve.runs.version import tool_version
@@ -122,7 +123,8 @@ def resume(folder: RunFolder, session: Session) -> None:
     """
     with EventWriter(folder.path) as writer:
         started, baseline, rest = opening_of(folder, writer.recorded)
-        if writer.recorded and writer.recorded[-1].body.kind == "stopped":
+        due = is_due(writer.recorded)
+        if not due and any(event.body.kind == "stopped" for event in writer.recorded):
             replay_events(started, baseline, rest, session.observe)
             return
         agent = session.make_agent(started.settings.agent)
@@ -240,7 +242,7 @@ def _search(
         _write_best(folder, program, folder.blobs.get(source) if source else "")
 
     try:
-        Search(
+        reason = Search(
             state=state,
             journal=journal,
             info=info,
@@ -251,10 +253,20 @@ def _search(
             on_champion=on_champion,
             interrupted=session.interrupted,
         ).run()
+        if reason not in ("interrupted", "replayed"):
+            _examine(state, journal, evaluator)
     except EvolveError as error:
         if error.code not in ("cannot-write", "diverged"):
             journal.note(Paused(reason=f"error: {error.code}"))
         raise
+
+
+def _examine(state: SearchState, journal: Journal, evaluator: Evaluator) -> None:
+    """The best program where nobody has looked; nothing where times are estimated."""
+    program = state.proposals[state.champion].program if state.champion else ""
+    found = evaluator.examine(program)
+    if found is not None:
+        journal.note(as_event(state.champion, found))
 
 
 def _write_best(folder: RunFolder, program: str, source: str) -> None:

@@ -94,6 +94,8 @@ class MeasuredScorer:
         self._seen: OrderedDict[bytes, set[tuple[int, str]]] = OrderedDict()
         self.shapes: list[TimedShape] = []
         for k, sizes in enumerate(task.workload.timed):
+            self._preparation.anticipate(k, sizes)
+        for k, sizes in enumerate(task.workload.timed):
             launches = concretise_variant(self._original.rendered, -1, sizes)
             self.shapes.append(self._preparation.prepare(k, sizes, self._original.cubin, launches))
 
@@ -195,6 +197,7 @@ class MeasuredScorer:
 
     def close(self) -> None:
         """Ends the worker and removes the files."""
+        self._preparation.close()
         self.worker.close()
         self.folder.cleanup()
 

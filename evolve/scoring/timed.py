@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import OrderedDict
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +36,8 @@ COPIES = 3
 SHARE = 0.2
 """Of the GPU's memory, for the sets of all timed sizes; restoring them and families take as much again."""
 SHIFT_BYTES = 256
+MOST_DRAWING = 8
+"""Sets drawn at a time: each takes its size several times over in memory."""
 ORIGINAL_LIMIT_S = 60.0
 
 Original = tuple[bytes, tuple[ConcreteLaunch, ...]]
@@ -69,6 +73,20 @@ class Preparation:
         self.secret = secret
         self.reference = GpuReference(task, worker, folder)
         self._families: OrderedDict[tuple[str, str], tuple[str, str] | None] = OrderedDict()
+        self._drawing = ThreadPoolExecutor(min(MOST_DRAWING, len(os.sched_getaffinity(0))))
+        self._drawn: dict[str, Future[dict[str, str]]] = {}
+
+    def anticipate(self, k: int, sizes: Sizes) -> None:
+        """Begins to draw the inputs of timed size `k`, on every core: for 8192 x 8192 a second each."""
+        for c in range(self._copies(sizes)):
+            self._draw(f"timed:{k}:{c}", sizes, FAMILY, secret_seed(self.secret, "timed", k, c))
+        for family in self.task.workload.families[: max(1, self._room(sizes))]:
+            key = f"family:timed-{k}:{family}"
+            self._draw(key, sizes, family, secret_seed(self.secret, key))
+
+    def close(self) -> None:
+        """Stops drawing."""
+        self._drawing.shutdown(cancel_futures=True)
 
     def prepare(self, k: int, sizes: Sizes, cubin: bytes, original: tuple[ConcreteLaunch, ...]) -> TimedShape:
         """Timed size `k`. `cubin` and `original`: the kernel as given.
@@ -76,7 +94,7 @@ class Preparation:
         Raises EvolveError `baseline-failed` when the original fails at these sizes or leaves elements alone
         that the kernel computes, and as CudaWorker.
         """
-        copies = max(1, min(COPIES, self._room(sizes)))
+        copies = self._copies(sizes)
         keys: list[str] = []
         expected: list[str | None] = []
         source = "reference"
@@ -127,6 +145,9 @@ class Preparation:
         done = self._run(key, original, fetch=False, expected=expected)
         return None if any(c.wrong for c in done.compared.values()) else (key, expected)
 
+    def _copies(self, sizes: Sizes) -> int:
+        return max(1, min(COPIES, self._room(sizes)))
+
     def _room(self, sizes: Sizes) -> int:
         """How many sets of these sizes fit in one timed size's part of SHARE of the GPU's memory."""
         share = SHARE * self.worker.info.memory_bytes / len(self.task.workload.timed)
@@ -136,15 +157,27 @@ class Preparation:
         self, key: str, sizes: Sizes, family: str, seed: int, shift: int, original: Original
     ) -> tuple[str | None, str]:
         """Makes a set resident; the key of its SetExpected, None without one, and where that comes from."""
+        drawn = self._draw(key, sizes, family, seed).result()
+        del self._drawn[key]
+        self.worker.set_arrays(SetArrays(key, drawn, shift))
         references = References(replace(self.task, seed=seed))
-        inputs = references.inputs(sizes, family)
-        self.worker.set_arrays(SetArrays(key, self._files(key, inputs), shift))
+        inputs = {n: np.load(path, mmap_mode="r") for n, path in drawn.items()}
         files, source = self._right(references, key, sizes, family, inputs, original)
         if files is None:
             return None, source
         name = f"expected:{key}"
         self.worker.set_expected(SetExpected(name, files))
         return name, source
+
+    def _draw(self, key: str, sizes: Sizes, family: str, seed: int) -> Future[dict[str, str]]:
+        """The files of a set's arrays."""
+        if key not in self._drawn:
+
+            def draw() -> dict[str, str]:
+                return self._files(key, References(replace(self.task, seed=seed)).inputs(sizes, family))
+
+            self._drawn[key] = self._drawing.submit(draw)
+        return self._drawn[key]
 
     def _run(self, key: str, original: Original, *, fetch: bool, expected: str | None = None) -> Executed:
         cubin, launches = original

@@ -11,11 +11,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from evolve.events.log import EventWriter
-from evolve.events.schema import Asked, Body, Compared, Event, Paused, Result, Resumed, RunStarted, Stopped
+from evolve.events.schema import (
+    Asked,
+    Body,
+    Compared,
+    Event,
+    Examined,
+    Paused,
+    Result,
+    Resumed,
+    RunStarted,
+    Stopped,
+)
 from evolve.ir.errors import EvolveError
 
-_OF_THE_PROCESS = (Paused, Resumed)
-"""Events about processes, not about the search: they may stand anywhere."""
+_ASIDE = (Paused, Resumed, Examined)
+"""Events about processes, and about what the search came to: no decision of its own."""
 
 
 class Journal:
@@ -27,7 +38,7 @@ class Journal:
         writer: EventWriter | None,
         observe: Callable[[Body, bool], None] = lambda body, recorded: None,
     ) -> None:
-        self._recorded = [event.body for event in recorded if not isinstance(event.body, _OF_THE_PROCESS)]
+        self._recorded = [event.body for event in recorded if not isinstance(event.body, _ASIDE)]
         self._results = {body.proposal: body for body in self._recorded if isinstance(body, Result)}
         self._cursor = 0
         self._writer = writer
@@ -88,8 +99,8 @@ class Journal:
             self._writer.append(body)
         self._observe(body, recorded is not None)
 
-    def note(self, body: Paused | Resumed) -> None:
-        """Appends an event about the process; it takes no part in the comparison."""
+    def note(self, body: Paused | Resumed | Examined) -> None:
+        """Appends an event that is no decision of the search; it takes no part in the comparison."""
         if self._writer is not None:
             self._writer.append(body)
         self._observe(body, False)

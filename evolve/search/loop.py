@@ -28,7 +28,9 @@ from evolve.events.schema import (
 )
 from evolve.ir.errors import EvolveError
 from evolve.population.descriptor import structural_cell
+from evolve.search.filtering import seen_of
 from evolve.search.journal import Journal
+from evolve.search.prefilter import Prefilter
 from evolve.search.problem import Problem, ProblemInfo
 from evolve.search.propose import ask
 from evolve.search.state import SearchState, Tuning
@@ -83,6 +85,7 @@ class Search:
         self._measured = info.device.timing == "measured"
         self._pending: deque[_Pending] = deque()
         self._faults = 0
+        self._filter = Prefilter(self.settings.seed)
 
     def run(self) -> str:
         """Searches until a rule ends it; returns the reason, `interrupted`, or `replayed`.
@@ -225,10 +228,13 @@ class Search:
             if self._evaluator is None:
                 raise self._journal.diverged(f"the result of proposal {pending.proposal}")
             outcome = self._evaluator.finish(
-                pending.proposal, self.state.modules.__contains__, self._check_interrupt
+                pending.proposal, self.state.modules.__contains__, self._check_interrupt, self._filter.decide
             )
             result = self._judge(pending, outcome)
         self._emit(result)
+        seen = seen_of(result)
+        if seen is not None:
+            self._filter.observe(seen)
         while result.status == "scored" and self._may_lead(result) and self._challenge(pending, result):
             pass  # the incumbent was found wrong: what it had beaten leads again
 

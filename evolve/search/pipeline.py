@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
@@ -16,15 +17,22 @@ from evolve.ir.errors import EvolveError
 from evolve.search.pool import PoolEvaluator, as_failure, compile_job, send_outcome
 from evolve.search.problem import Comparison, Compiled, Problem, Score
 from evolve.search.processes import Forked, fork
-from evolve.search.workers import Known, Measuring, Outcome, compared, compile_text, guarded, plain_score
+from evolve.search.workers import (
+    Admit,
+    Known,
+    Measuring,
+    Outcome,
+    admit_all,
+    compared,
+    compile_text,
+    guarded,
+    plain_score,
+)
 
 AT_HAND = 3
 """Candidates that a GPU's process has been sent: the one it runs and what follows."""
 KEPT = 64
 """Built candidates that are kept for duels."""
-
-Admit = Callable[[int, float | None], bool]
-"""Whether a candidate is worth measuring, from its number and its estimated microseconds if there are any."""
 
 
 class PipelineEvaluator(PoolEvaluator):
@@ -35,15 +43,16 @@ class PipelineEvaluator(PoolEvaluator):
         super().__init__(problem, builders)
         self._batch = 1
         self._measuring: Measuring = problem
-        self.admit: Admit = lambda proposal, estimated_us: True
         self._gpus: list[Forked] = []
         for gpu in range(gpus):
             self._gpus.append(self._spawn_gpu(gpu))
         self._ready: deque[tuple[int, Any]] = deque()
         self._plain: dict[int, Compiled] = {}
+        self._decided: dict[int, dict[str, Any]] = {}
         self._texts: dict[int, str] = {}
         self._built: OrderedDict[str, Any] = OrderedDict()
         self._known: Known = lambda module: False
+        self._admit: Admit = admit_all
         self._asked = 0
         self._answers: dict[int, Any] = {}
 
@@ -63,9 +72,11 @@ class PipelineEvaluator(PoolEvaluator):
         self._texts[proposal] = text
         super().start(proposal, text)
 
-    def finish(self, proposal: int, known: Known, idle: Callable[[], None]) -> Outcome:
+    def finish(
+        self, proposal: int, known: Known, idle: Callable[[], None], admit: Admit = admit_all
+    ) -> Outcome:
         """Serves all processes until this proposal is done."""
-        self._known = known
+        self._known, self._admit = known, admit
         outcome = super().finish(proposal, known, idle)
         self._texts.pop(proposal, None)
         self._plain.pop(proposal, None)
@@ -109,7 +120,7 @@ class PipelineEvaluator(PoolEvaluator):
             self._outcomes[job] = content
         else:
             score, fault = content
-            self._outcomes[job] = Outcome(self._plain[job], plain_score(score), fault)
+            self._outcomes[job] = Outcome(self._plain[job], plain_score(self._told(job, score)), fault)
 
     def _replace_gpu(self, gpu: Forked) -> Forked:
         """Its process broke off: what it was on pays for it, the rest goes to its successor."""
@@ -130,14 +141,19 @@ class PipelineEvaluator(PoolEvaluator):
             super()._answered(kind, job, content)
             return
         plain, built, estimated_us = content
+        decision = self._admit(job, estimated_us)
         self._plain[job] = plain
-        if not self.admit(job, estimated_us):
-            detail = {"estimated_us": estimated_us}
-            score = Score("prefiltered", message="not measured: its estimate is too slow", detail=detail)
-            self._outcomes[job] = Outcome(plain, plain_score(score))
+        self._decided[job] = {"estimated_us": estimated_us, "prefilter": decision.to_json()}
+        if not decision.measures:
+            score = Score("prefiltered", message="not measured: its estimate is too slow")
+            self._outcomes[job] = Outcome(plain, plain_score(self._told(job, score)))
             return
         self._keep(self._texts[job], built)
         self._ready.append((job, built))
+
+    def _told(self, job: int, score: Score) -> Score:
+        """A score with what was decided before it."""
+        return replace(score, detail={**score.detail, **self._decided.pop(job)})
 
     def _keep(self, text: str, built: Any) -> None:
         self._built[text] = built

@@ -17,9 +17,11 @@ from evolve.ir.errors import EvolveError
 from evolve.search.problem import Comparison, Compiled, Problem, Score
 from evolve.search.processes import Forked, fork
 from evolve.search.workers import (
+    Admit,
     Known,
     Outcome,
     Staged,
+    admit_all,
     compare_texts,
     compile_text,
     examine_text,
@@ -81,7 +83,9 @@ class PoolEvaluator:
                 worker.pipe.send(jobs)
             worker.jobs, worker.at = dict(jobs), jobs[0][0]
 
-    def finish(self, proposal: int, known: Known, idle: Callable[[], None]) -> Outcome:
+    def finish(
+        self, proposal: int, known: Known, idle: Callable[[], None], admit: Admit = admit_all
+    ) -> Outcome:
         """Serves all workers until this proposal is done."""
         while proposal not in self._outcomes:
             idle()

@@ -15,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from evolve.events.schema import as_json
 from evolve.ir.errors import EvolveError
+from evolve.search.prefilter import Decision
 from evolve.search.problem import Comparison, Compiled, Problem, Score
 
 
@@ -46,6 +47,13 @@ ABOUT_THE_MACHINE = frozenset(
 """Codes of errors that no program causes: nothing can be scored any more, and the run pauses."""
 
 Known = Callable[[str], bool]
+Admit = Callable[[int, float | None], Decision]
+"""Whether a candidate is worth measuring, from its number and its estimated microseconds if there are any."""
+
+
+def admit_all(proposal: int, estimated_us: float | None) -> Decision:
+    """Without a pre-filter."""
+    return Decision("measure", "no_estimate")
 
 
 class Evaluator(Protocol):
@@ -55,10 +63,13 @@ class Evaluator(Protocol):
         """Begins to evaluate a program."""
         ...
 
-    def finish(self, proposal: int, known: Known, idle: Callable[[], None]) -> Outcome:
+    def finish(
+        self, proposal: int, known: Known, idle: Callable[[], None], admit: Admit = admit_all
+    ) -> Outcome:
         """The outcome of a started proposal; they are asked for in order.
 
-        `known(module)` says whether a finished proposal has that module: it is not scored again.
+        `known(module)` says whether a finished proposal has that module: it is not scored again. Where times
+        are measured and candidates estimated first, `admit` says which go to the GPU.
         Calls `idle` now and then while waiting; it may raise. Raises EvolveError if nothing can be
         scored any more.
         """
@@ -208,8 +219,10 @@ class SerialEvaluator:
         """Keeps the text for `finish`."""
         self._texts[proposal] = text
 
-    def finish(self, proposal: int, known: Known, idle: Callable[[], None]) -> Outcome:
-        """Evaluates now."""
+    def finish(
+        self, proposal: int, known: Known, idle: Callable[[], None], admit: Admit = admit_all
+    ) -> Outcome:
+        """Evaluates now, whatever `admit` says."""
         idle()
         compiled, fault = compile_text(self._problem, self._texts.pop(proposal))
         plain = plain_compiled(compiled)

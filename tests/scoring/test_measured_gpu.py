@@ -13,12 +13,12 @@ import pytest
 from evolve.devices.compare import bounds
 from evolve.devices.cuda.client import CudaWorker
 from evolve.devices.cuda.messages import SetArrays
-from evolve.scoring.measured import MeasuredScorer
 from evolve.scoring.reference_gpu import GpuReference
 from evolve.scoring.references import References
 from evolve.search.devices import choose_device, has_gpu
+from evolve.search.measured_task import MeasuredProblem
 from evolve.search.problem import ProblemRequest
-from evolve.search.task import KernelProblem, open_problem
+from evolve.search.task import open_problem
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not has_gpu(), reason="needs a CUDA GPU and PyCUDA")]
 
@@ -26,9 +26,12 @@ KERNELS = Path(__file__).parents[2] / "kernels"
 PROGRAMS = Path(__file__).parents[2] / "benchmarks" / "programs"
 
 
-def problem_of(name: str, workload: str | None = None) -> KernelProblem:
+def problem_of(name: str, workload: str | None = None) -> MeasuredProblem:
     path = KERNELS / f"{name}.cu"
-    return open_problem(ProblemRequest(str(path), path.read_text(), workload_text=workload, device="cuda:0"))
+    request = ProblemRequest(str(path), path.read_text(), workload_text=workload, device="cuda:0")
+    problem = open_problem(request)
+    assert isinstance(problem, MeasuredProblem)
+    return problem
 
 
 @pytest.mark.parametrize("name", ["softmax", "transpose", "stencil", "matmul"])
@@ -37,8 +40,7 @@ def test_a_program_is_scored(name: str) -> None:
     assert choose_device("auto")[0].kind == "cuda"
     problem = problem_of(name)
     begin = time.monotonic()
-    scorer = problem.scorer
-    assert isinstance(scorer, MeasuredScorer)
+    scorer = problem.scorer_on()
     made = time.monotonic()
     try:
         baseline = problem.baseline()
@@ -74,8 +76,7 @@ def test_a_program_is_scored(name: str) -> None:
 
 def test_a_short_kernel_is_timed_in_batches_too() -> None:
     problem = problem_of("vecadd", 'entry = "vecadd"\n[[timed]]\nn = 65536\n[[check]]\nn = 4099\n')
-    scorer = problem.scorer
-    assert isinstance(scorer, MeasuredScorer)
+    scorer = problem.scorer_on()
     try:
         score = problem.baseline()
         assert score.status == "scored", score.message

@@ -1,0 +1,28 @@
+"""The pre-filter over a run's log: what a result says to it, and its balance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import cast
+
+from evolve.events.schema import Result
+from evolve.search.prefilter import Action, Prefilter, Saved, Seen
+
+DECIDED = frozenset(("scored", "incorrect", "quarantined", "prefiltered"))
+"""What a candidate may be that was decided on."""
+
+
+def seen_of(result: Result) -> Seen | None:
+    """What a result says; None where nothing was decided."""
+    decision = result.detail.get("prefilter")
+    if result.status not in DECIDED or not isinstance(decision, dict):
+        return None
+    action = cast(Action, decision.get("action", "measure"))
+    time_us = result.time_us if result.status == "scored" else None
+    return Seen(result.proposal, result.detail.get("estimated_us"), time_us, action)
+
+
+def saved(seed: int, results: Iterable[Result]) -> Saved | None:
+    """The balance of a run; None where nothing was ever decided."""
+    seen = [one for one in map(seen_of, results) if one is not None]
+    return Prefilter(seed, seen=seen).saved() if seen else None

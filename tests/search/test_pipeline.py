@@ -1,0 +1,156 @@
+"""Builders beside a process for each GPU: the same outcomes as here, whoever dies, and duels meanwhile."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from evolve.ir.errors import EvolveError
+from evolve.search.pipeline import PipelineEvaluator
+from evolve.search.prefilter import Decision
+from evolve.search.problem import Comparison, Compiled, Score
+from evolve.search.workers import Measuring, SerialEvaluator
+from tests.search.fake import FakeProblem
+from tests.search.test_pool import TEXTS, essence, outcomes
+
+
+@dataclass
+class MeasuredProblem(FakeProblem):
+    """`warps` 5 ends the GPU's process, 6 is an error about the machine, 7 is found wrong in a duel."""
+
+    timing: str = "measured"
+    slow_s: float = 0.0
+
+    def build(self, compiled: Compiled) -> Score | Any:
+        score = FakeProblem.score(self, compiled)
+        return compiled if score.status in ("scored", "incorrect") else score
+
+    def estimated_us(self, built: Any) -> float | None:
+        return float(dict(built.payload.settings)["tile"])
+
+    def measure(self, built: Any, gpu: int = 0) -> Score:
+        time.sleep(self.slow_s)
+        match dict(built.payload.settings).get("warps"):
+            case 5:
+                os.kill(os.getpid(), signal.SIGKILL)
+            case 6:
+                raise EvolveError("gpu-failed", "it fell off the bus")
+        score = FakeProblem.score(self, built)
+        return Score(score.status, score.time_us, score.fitness, detail={"gpu": gpu, "pid": os.getpid()})
+
+    def score(self, compiled: Compiled) -> Score:
+        built = self.build(compiled)
+        return built if isinstance(built, Score) else self.measure(built)
+
+    def duel(self, first: Any, second: Any, gpu: int = 0) -> Comparison:
+        if dict(second.payload.settings).get("warps") == 7:
+            return Comparison(0.0, 0.0, True, wrong=1, message="y[3] is wrong")
+        return FakeProblem.compare(self, first, second)
+
+    def examine(self, built: Any, gpu: int = 0) -> Any:
+        return {"program": repr(built.payload.settings), "pid": os.getpid()}
+
+    def close(self) -> None:
+        pass
+
+
+assert isinstance(MeasuredProblem(), Measuring)
+
+
+@contextmanager
+def pipeline(problem: MeasuredProblem, gpus: int = 1) -> Iterator[PipelineEvaluator]:
+    with closing(PipelineEvaluator(problem, 2, gpus)) as made:
+        yield made
+
+
+@pytest.mark.parametrize("gpus", [1, 2])
+@pytest.mark.parametrize("builders", [1, 3])
+def test_the_pipeline_finds_what_this_process_finds(builders: int, gpus: int) -> None:
+    problem = MeasuredProblem()
+    here = essence(outcomes(SerialEvaluator(problem), TEXTS))
+    assert {status for _, status, _ in here} == {"scored", "compile_failed", "incorrect", None}
+    assert essence(outcomes(PipelineEvaluator(problem, builders, gpus), TEXTS)) == here
+
+
+def test_each_gpu_has_one_process_and_all_of_them_work() -> None:
+    texts = [f"set(tile, {64 + n})\n" for n in range(12)]
+    found = outcomes(PipelineEvaluator(MeasuredProblem(slow_s=0.02), 2, 2), texts)
+    told = {(o.score.detail["gpu"], o.score.detail["pid"]) for o in found if o.score}
+    assert len(told) == 2 and {gpu for gpu, _ in told} == {0, 1} and os.getpid() not in {p for _, p in told}
+
+
+@pytest.mark.parametrize("place", range(5))
+def test_only_the_candidate_that_ends_its_gpus_process_pays(place: int) -> None:
+    texts = [f"set(tile, {64 + n})\n" for n in range(5)]
+    texts.insert(place, "set(tile, 64)\nset(warps, 5)\n")
+    found = outcomes(PipelineEvaluator(MeasuredProblem(), 2, 1), texts)
+    assert [n for n, o in enumerate(found) if o.fault] == [place]
+    dead = found[place].score
+    assert dead is not None and dead.status == "quarantined" and "SIGKILL" in dead.message
+    assert all(o.score and o.score.status == "scored" for n, o in enumerate(found) if n != place)
+
+
+def test_an_error_about_the_machine_is_raised() -> None:
+    with pytest.raises(EvolveError) as error:
+        outcomes(PipelineEvaluator(MeasuredProblem(), 1, 1), ["set(tile, 64)\nset(warps, 6)\n"])
+    assert error.value.code == "gpu-failed" and "bus" in error.value.message
+
+
+def test_what_the_pre_filter_refuses_is_not_measured() -> None:
+    texts = ["set(tile, 64)\n", "set(tile, 32)\n"]
+    asked = []
+
+    def admit(proposal: int, estimated_us: float | None) -> Decision:
+        asked.append((proposal, estimated_us))
+        return Decision("skip" if proposal == 1 else "audit", "slow")
+
+    with pipeline(MeasuredProblem()) as evaluator:
+        for n, text in enumerate(texts, start=1):
+            evaluator.start(n, text)
+        found = [evaluator.finish(n, lambda m: False, lambda: None, admit).score for n in (1, 2)]
+    assert sorted(asked) == [(1, 64.0), (2, 32.0)]
+    assert [one.status for one in found if one] == ["prefiltered", "scored"]
+    details = [one.detail for one in found if one]
+    assert [d["estimated_us"] for d in details] == [64.0, 32.0]
+    assert [d["prefilter"]["action"] for d in details] == ["skip", "audit"]
+
+
+def test_baseline_duel_and_examination_are_the_first_gpus_while_others_work() -> None:
+    problem = MeasuredProblem(slow_s=0.05)
+    with pipeline(problem, 2) as evaluator:
+        assert evaluator.baseline().status == "scored"
+        texts = [f"set(tile, {64 + n})\n" for n in range(6)]
+        for n, text in enumerate(texts, start=1):
+            evaluator.start(n, text)
+        duel = evaluator.compare(texts[0], "")
+        assert duel.better and duel.first_us < duel.second_us
+        assert evaluator.examine(texts[0])["pid"] not in (None, os.getpid())
+        wrong = evaluator.compare(texts[0], "set(warps, 7)\n")
+        assert (wrong.better, wrong.wrong, wrong.message) == (True, 1, "y[3] is wrong")
+        for n in range(1, 7):
+            found = evaluator.finish(n, lambda m: False, lambda: None)
+            assert found.score and found.score.status == "scored"
+
+
+def test_a_gpus_process_that_died_while_idle_is_replaced() -> None:
+    with pipeline(MeasuredProblem()) as evaluator:
+        first = evaluator.examine("set(tile, 64)\n")["pid"]
+        os.kill(first, signal.SIGKILL)
+        time.sleep(0.1)
+        assert evaluator.examine("set(tile, 64)\n")["pid"] != first
+
+
+def test_nothing_is_left_running() -> None:
+    with pipeline(MeasuredProblem(), 2) as evaluator:
+        pids = [one.process.pid for one in evaluator._gpus]
+    for pid in pids:
+        assert pid is not None
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
