@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from evolve.runs.session import OpenProblem, Session
     from evolve.search.problem import ProblemInfo
 
-_MOST_WORKERS = 8
+_MOST_WORKERS = 16
 
 
 @contextmanager
