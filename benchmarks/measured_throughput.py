@@ -19,9 +19,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from evolve.events.log import read_log
+from evolve.events.log import LOG_NAME, read_log
 from evolve.events.schema import Baseline, Compared, Result, RunStarted
-from evolve.runs.folder import LOG_NAME
 
 ROOT = Path(__file__).parents[1]
 
