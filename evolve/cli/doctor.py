@@ -14,6 +14,7 @@ from evolve.cli import options
 
 Probe = Callable[[], str]
 
+_RIGHT = 'extern "C" __global__ void f(float *x) { x[threadIdx.x] = 1.0f; }'
 _UNFIT = frozenset({"driver-too-old", "pycuda-broken", "nvcc-failed"})
 """What is there and cannot be used, as opposed to what is not there."""
 
@@ -108,10 +109,20 @@ def _conformance() -> str:
 def _nvrtc() -> str:
     from evolve.toolchain.nvrtc import compile_cuda, nvrtc_version
 
-    built = compile_cuda('extern "C" __global__ void f(float *x) { x[threadIdx.x] = 1.0f; }', "sm_90")
+    built = compile_cuda(_RIGHT, "sm_90")
     if not built.ok:
         raise RuntimeError(f"a kernel that is right does not compile: {built.log}")
     return "{}.{} compiles for sm_90".format(*nvrtc_version())
+
+
+def _nvcc() -> str:
+    from evolve.toolchain.nvcc import compile_with_nvcc, find_nvcc
+
+    found = find_nvcc()
+    built = compile_with_nvcc(_RIGHT, "sm_90", nvcc=found)
+    if not built.ok:
+        raise RuntimeError(f"a kernel that is right does not compile: {built.log}")
+    return "{}.{} compiles for sm_90: {}".format(*found.version, found.path)
 
 
 def _nvdisasm() -> str:
@@ -182,6 +193,7 @@ _PROBES: tuple[tuple[str, Probe, bool], ...] = (
     ("nvdisasm", _nvdisasm, True),
     ("hardware profiles", _profiles, True),
     ("transform language", _language, True),
+    ("nvcc", _nvcc, False),
     ("cuda driver", _driver, False),
     ("pycuda", _pycuda, False),
     ("cuda gpu", _gpu, False),

@@ -58,6 +58,14 @@ Seed = Annotated[
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON document on standard output and nothing else.")
 ]
+Compiler = Annotated[
+    str | None,
+    typer.Option(
+        "--compile",
+        metavar="COMPILER",
+        help="Also compile it for the device's GPU, by nvrtc, nvcc or both, and say what came of it.",
+    ),
+]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="A run: its id under runs/, or a path.")]
 Workers = Annotated[
     int | None,

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from evolve.cli import options
+
+if TYPE_CHECKING:
+    from evolve.toolchain.comparison import Built
 
 
 def command(
@@ -12,11 +17,13 @@ def command(
     workload: options.Workload = None,
     device: options.Device = "auto",
     numerics: options.Numerics = None,
+    compile_by: options.Compiler = None,
     json: options.Json = False,
 ) -> int:
     """Print the CUDA code of a transform program.
 
-    A program that is not PROVED has none: exit status 1, and `evolve check` says why.
+    A program that is not PROVED has none: exit status 1, and `evolve check` says why. With --compile,
+    comments at its end say what a compiler made of each kernel; exit status 1 if it does not compile.
     """
     from evolve.cli.inputs import compile_program, open_problem, problem_request
     from evolve.cli.output import Output
@@ -36,7 +43,22 @@ def command(
                 line=line if isinstance(line, int) else None,
             )
         source = problem.render(compiled)
+        built = _compiled(source, problem.info().device.profile, compile_by) if compile_by else ()
         if output.as_json:
-            output.document({"verdict": compiled.verdict, "source": source, "module": compiled.module_hash})
-        output.text(source)
-        return 0
+            document = {"verdict": compiled.verdict, "source": source, "module": compiled.module_hash}
+            output.document(document | {"compiled": [one.as_dict() for one in built]})
+        output.text("\n".join([source.rstrip("\n"), *(f"// {line}" for one in built for line in one.lines)]))
+        return 0 if all(one.result.ok for one in built) else 1
+
+
+def _compiled(source: str, profile: str, compile_by: str) -> tuple[Built, ...]:
+    """What the compilers named make of `source` for the GPU of `profile`."""
+    from evolve.ir.errors import EvolveError
+    from evolve.target.profile import load_profile
+    from evolve.toolchain.comparison import COMPILERS, build
+
+    if compile_by not in (*COMPILERS, "both"):
+        names = ", ".join(COMPILERS)
+        raise EvolveError("usage", f"there is no compiler {compile_by!r}", hint=f"{names} or both")
+    arch = load_profile(profile).arch
+    return tuple(build(source, arch, one) for one in COMPILERS if compile_by in (one, "both"))

@@ -1,6 +1,7 @@
 """From text to machine code and back. Every tool comes from a wheel or from PATH (`tools`).
 
-`nvrtc`         CUDA text to a cubin, in this process, without a GPU; `compilation` the result and what it may be
+`nvrtc`         CUDA text to a cubin, in this process, without a GPU; `nvcc` the same by another program
+`compilation`   what a compilation is, whoever does it; `comparison` what the two made of one text
 `cubin`         registers, shared memory, stack and code of its kernels; `elf` the image, `lines` its lines
 `sass`          the code disassembled, in batches
 `instructions`  one instruction and its kind of work; `operands` which registers it reads and writes

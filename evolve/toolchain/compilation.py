@@ -94,9 +94,8 @@ def check_options(options: Sequence[str]) -> None:
         if _CHOOSES_TARGET.match(option):
             raise EvolveError("bad-compile-option", f"the option {option!r} would choose another target")
         if _OTHER_OUTPUT.match(option):
-            raise EvolveError(
-                "bad-compile-option", f"the option {option!r} asks for no machine code to execute"
-            )
+            message = f"the option {option!r} asks for something other than one executable image"
+            raise EvolveError("bad-compile-option", message)
 
 
 def nul_in(text: str) -> CompileResult | None:

@@ -15,7 +15,7 @@ def find_tool(name: str) -> Path:
 
     The wheel is preferred because it matches the NVRTC beside it. Raises EvolveError `no-tool`.
     """
-    for candidate in _in_wheels(name):
+    for candidate in in_wheels(name):
         if candidate.is_file() and os.access(candidate, os.X_OK):
             return candidate
     on_path = shutil.which(name)
@@ -28,7 +28,8 @@ def find_tool(name: str) -> Path:
     )
 
 
-def _in_wheels(name: str) -> list[Path]:
+def in_wheels(name: str) -> list[Path]:
+    """Where installed wheels of NVIDIA's have a file of that name among their programs, newest CUDA first."""
     spec = importlib.util.find_spec("nvidia")
     if spec is None or spec.submodule_search_locations is None:
         return []
