@@ -28,8 +28,8 @@ from evolve.toolchain.driver import driver_version, require
 from evolve.toolchain.driver_stub import build_stub
 from evolve.toolchain.host_cxx import HostCompiler, find_host_compiler
 
-PYCUDA = "pycuda>=2025.1"
-"""What is installed: the requirement of the extra `[cuda]`."""
+PYCUDA = "pycuda>=2025.1.2"
+"""The requirement of the extra `[cuda]`. 2025.1 does not compile with CUDA 13's headers."""
 HEADER_WHEELS = (
     "nvidia-cuda-runtime>=13.0,<13.1",
     "nvidia-cuda-crt>=13.0,<13.1",
