@@ -203,6 +203,7 @@ class Examined(Model):
     state: Literal["passed", "failed", "incomplete"]
     failures: tuple[str, ...] = ()
     open_points: tuple[str, ...] = ()
+    retimed: dict[str, Any] = {}
     held_out: tuple[dict[str, Any], ...] = ()
     perturbed: tuple[dict[str, Any], ...] = ()
     sanitizer: dict[str, Any] = {}

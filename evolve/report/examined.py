@@ -11,6 +11,7 @@ from typing import Any
 from evolve.report.figures import listed, number, table
 
 _MOST = 4
+_INTERVALS = (("95 %: ", "ratio_interval"), ("by chance: ", "noise_interval"))
 
 
 def examined_lines(examined: Mapping[str, Any] | None) -> Iterator[str]:
@@ -41,12 +42,28 @@ def _parts(examined: Mapping[str, Any]) -> Iterator[str]:
         said += f", there {_span(gains, '.2f')}x the speed of the original"
     if fractions:
         said += f" and {_span(fractions, '.3f')} of the speed of light"
+    yield from _retimed(table(examined.get("retimed")))
     yield said
     changes = [table(p) for p in listed(examined.get("perturbed"))]
     if changes:
         good = sum(p.get("verdict") == "right" for p in changes)
         yield f"{good} of {len(changes)} times right with one input element changed"
     yield f"compute-sanitizer: {table(examined.get('sanitizer')).get('state', 'not run')}"
+
+
+def _retimed(again: Mapping[str, Any]) -> Iterator[str]:
+    speedup = number(again.get("speedup"))
+    if speedup is None:
+        return
+    said = [f"{word}{_interval(again.get(name))}" for word, name in _INTERVALS if _interval(again.get(name))]
+    within = f" ({', '.join(said)})" if said else ""
+    yield f"timed once more, {speedup:.2f}x the speed of the original{within}"
+
+
+def _interval(values: Any) -> str:
+    """The widest of the intervals of all sizes, '' without one."""
+    ends = [e for e in (number(x) for pair in listed(values) for x in listed(pair)) if e is not None]
+    return _span(ends, ".3f") if ends else ""
 
 
 def _span(values: list[float], form: str) -> str:

@@ -1,13 +1,13 @@
 """The end of a measured run: the champion where nothing was checked or timed before, and under the sanitizer.
 
 What is found here reaches nobody that proposes candidates, and selects nothing: many noisy times were
-compared to find the champion, so these, taken once and at other sizes, are the ones without that bias. Only
+compared to find the champion, so these, taken once and for it alone, are the ones without that bias. Only
 here does the secret that all inputs were drawn from leave the scorer, so that anybody can repeat the checks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import prod
 from typing import Any, Literal, Protocol
@@ -35,6 +35,40 @@ WATCHED_THREADS = 1 << 18
 State = Literal["passed", "failed", "incomplete"]
 
 
+class Duel(Protocol):
+    """Interleaved times of two modules, as `scoring.measured.Duel`."""
+
+    @property
+    def first_s(self) -> float:
+        """Seconds, summed over the timed sizes."""
+        ...
+
+    @property
+    def second_s(self) -> float:
+        """Of the other."""
+        ...
+
+    @property
+    def better(self) -> bool:
+        """Whether the first is faster beyond the noise."""
+        ...
+
+    @property
+    def detail(self) -> Mapping[str, Any]:
+        """`ratio_interval`: for each timed size two numbers, second over first."""
+        ...
+
+    @property
+    def wrong(self) -> int | None:
+        """0 or 1 where that one is wrong."""
+        ...
+
+    @property
+    def message(self) -> str:
+        """Why there are no times."""
+        ...
+
+
 class Examinable(Protocol):
     """What is needed of a scorer of measured times."""
 
@@ -57,11 +91,55 @@ class Examinable(Protocol):
         """How a module does at sizes drawn from the secret."""
         ...
 
+    def compare(self, first: Built, second: Built) -> Duel:
+        """Both timed in turns, checked on every family at the timed sizes."""
+        ...
+
+
+@dataclass(frozen=True)
+class Retimed:
+    """A champion and the original in turns at the timed sizes, from fresh samples.
+
+    time_s, original_s   summed over these sizes; 0 when they could not be timed, which `message` says why
+    better    faster than the original beyond the noise; `wrong`: its results are
+    ratios    for each size the 95 % interval of original time / time; `noise`: the same of the original with
+              itself, which says how far from 1 chance alone gets
+    """
+
+    time_s: float
+    original_s: float
+    better: bool
+    wrong: bool
+    ratios: tuple[tuple[float, float], ...]
+    noise: tuple[tuple[float, float], ...]
+    message: str = ""
+
+    @property
+    def speedup(self) -> float | None:
+        """The original's time over the champion's."""
+        return self.original_s / self.time_s if self.time_s and self.original_s else None
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON data, times in microseconds."""
+        return {
+            "time_us": self.time_s * 1e6,
+            "original_us": self.original_s * 1e6,
+            "speedup": self.speedup,
+            "better": self.better,
+            "ratio_interval": [list(r) for r in self.ratios],
+            "noise_interval": [list(r) for r in self.noise],
+            "message": self.message,
+        }
+
 
 @dataclass(frozen=True)
 class Examination:
-    """What the examination of a champion came to; `secret` repeats it."""
+    """What the examination of a champion came to; `secret` repeats it.
 
+    `retimed` is None where the champion is the original.
+    """
+
+    retimed: Retimed | None
     held_out: tuple[HeldOut, ...]
     perturbed: tuple[Perturbed, ...]
     sanitized: Sanitized
@@ -70,7 +148,9 @@ class Examination:
     @property
     def failures(self) -> tuple[str, ...]:
         """Why it is not right, in sentences."""
+        again = self.retimed
         return (
+            *([again.message] if again is not None and again.wrong else []),
             *(h.message for h in self.held_out if h.verdict == "failed"),
             *(p.message for p in self.perturbed if p.verdict == "failed"),
             *(f.text() for f in self.sanitized.findings),
@@ -80,6 +160,7 @@ class Examination:
     def open_points(self) -> tuple[str, ...]:
         """What could not be judged, in sentences."""
         return (
+            *_not_faster(self.retimed),
             *(h.message for h in self.held_out if h.verdict in ("doubted", "not judged")),
             *(p.message for p in self.perturbed if p.verdict == "not judged"),
             *(f"{tool}: {why}" for tool, why in self.sanitized.unjudged.items()),
@@ -99,6 +180,7 @@ class Examination:
             "state": self.state,
             "failures": list(self.failures),
             "open_points": list(self.open_points),
+            "retimed": {} if self.retimed is None else self.retimed.to_json(),
             "held_out": [h.to_json() for h in self.held_out],
             "perturbed": [p.to_json() for p in self.perturbed],
             "sanitizer": {
@@ -110,16 +192,23 @@ class Examination:
         }
 
 
+def _not_faster(again: Retimed | None) -> tuple[str, ...]:
+    if again is None or again.wrong or again.better:
+        return ()
+    return (again.message or "timed once more, it is not faster than the original beyond the noise",)
+
+
 def examine(scorer: Examinable, built: Built) -> Examination:
-    """Examines a module: held-out sizes beside the original, one input element changed, compute-sanitizer.
+    """Examines a module: timed once more, held-out sizes, one input element changed, compute-sanitizer.
 
     Held-out sizes are about as large as the timed ones, and each needs its float64 reference. Raises
     EvolveError about the machine, as CudaWorker does.
     """
     task, worker = scorer.task, scorer.worker
+    original = build(render(task.original), worker.info.arch)
+    retimed = _retime(scorer, built, original) if built.rendered.variants else None
     held_out = scorer.held_out(built, HELD_OUT)
     watched = watched_sizes(task, built.rendered)
-    original = build(render(task.original), worker.info.arch)
     largest: dict[int, Sizes] = {}
     for sizes in watched:
         largest[concretise(built.rendered, sizes)[0]] = sizes
@@ -128,7 +217,24 @@ def examine(scorer: Examinable, built: Built) -> Examination:
     ]
     runs = watched_runs(task, built.rendered, watched, scorer.secret)
     sanitized = sanitize(built.cubin, runs, ordinal=worker.ordinal)
-    return Examination(held_out, tuple(perturbed), sanitized, scorer.secret)
+    return Examination(retimed, held_out, tuple(perturbed), sanitized, scorer.secret)
+
+
+def _retime(scorer: Examinable, built: Built, original: Built) -> Retimed:
+    duel, noise = scorer.compare(built, original), scorer.compare(original, original)
+    return Retimed(
+        duel.first_s,
+        duel.second_s,
+        duel.better,
+        duel.wrong == 0,
+        _intervals(duel),
+        _intervals(noise),
+        duel.message,
+    )
+
+
+def _intervals(duel: Duel) -> tuple[tuple[float, float], ...]:
+    return tuple((float(low), float(high)) for low, high in duel.detail.get("ratio_interval", ()))
 
 
 def watched_sizes(task: Task, rendered: Rendered) -> tuple[Sizes, ...]:

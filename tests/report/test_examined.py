@@ -18,6 +18,11 @@ RIGHT = {"verdict": "right", "speedup": 1.9, "fraction": 0.71}
 PASSED: dict[str, Any] = {
     "candidate": 3,
     "state": "passed",
+    "retimed": {
+        "speedup": 1.95,
+        "ratio_interval": [[1.94, 1.96], [1.92, 1.95]],
+        "noise_interval": [[0.999, 1.002]],
+    },
     "held_out": (RIGHT, RIGHT | {"speedup": 2.1, "fraction": 0.75}),
     "perturbed": ({"verdict": "right"},),
     "sanitizer": {"state": "clean"},
@@ -27,7 +32,8 @@ PASSED: dict[str, Any] = {
 
 def test_one_line_when_it_passed() -> None:
     assert list(examined_lines(PASSED)) == [
-        "examined after the search: right at 2 of 2 held-out sizes, there 1.90 to 2.10x the speed of the "
+        "examined after the search: timed once more, 1.95x the speed of the original (95 %: 1.920 to 1.960, "
+        "by chance: 0.999 to 1.002); right at 2 of 2 held-out sizes, there 1.90 to 2.10x the speed of the "
         "original and 0.710 to 0.750 of the speed of light; 1 of 1 times right with one input element "
         "changed; compute-sanitizer: clean"
     ]

@@ -22,7 +22,7 @@ from evolve.runs.folder import RunFolder
 from evolve.runs.session import replay
 from evolve.runs.story import run_story
 from evolve.runs.summary import RunView, as_document, fold
-from evolve.scoring.final import Examination
+from evolve.scoring.final import Examination, Retimed
 from evolve.scoring.held_out import HeldOut
 from evolve.scoring.perturbed import Perturbed
 from tests.runs.helpers import run
@@ -123,9 +123,11 @@ def test_an_event_is_made_of_what_scoring_found() -> None:
     held_out = HeldOut({"n": 5}, -1, "right", "", 1e-6, 2e-6, 0.5)
     finding = Finding("racecheck", "Race reported", "k", 144, 13, (1, 0, 0), (2, 0, 0))
     perturbed = Perturbed({"n": 5}, 0, "x", 3, 1)
-    found = Examination((held_out,), (perturbed,), Sanitized(True, (finding,)), 31)
+    again = Retimed(1e-6, 2e-6, True, False, ((1.9, 2.1),), ((0.99, 1.01),))
+    found = Examination(again, (held_out,), (perturbed,), Sanitized(True, (finding,)), 31)
     body = as_event(7, found.to_json())
     assert (body.candidate, body.state, body.secret) == (7, "failed", "1f")
+    assert body.retimed["speedup"] == 2.0 and body.retimed["noise_interval"] == [[0.99, 1.01]]
     assert body.held_out[0]["speedup"] == 2.0 and body.perturbed[0]["array"] == "x"
     assert body.sanitizer["findings"][0]["thread"] == [1, 0, 0]
     assert EVENT.validate_json(EVENT.dump_json(Event(seq=0, t=1.0, prev="", body=body))).body == body

@@ -15,7 +15,7 @@ from evolve.ir.expr import TRUE, Binary, BinaryOp, index, var
 from evolve.ir.types import DType
 from evolve.scoring import final
 from evolve.scoring.built import Built, build
-from evolve.scoring.final import Examination, examine, watched_runs, watched_sizes
+from evolve.scoring.final import Examination, Retimed, examine, watched_runs, watched_sizes
 from evolve.scoring.held_out import HeldOut, draw
 from evolve.scoring.measured import MeasuredScorer
 from evolve.scoring.perturbed import Perturbed, changed
@@ -44,6 +44,10 @@ def known() -> set[int | float]:
 def test_an_honest_champion_passes(make: Make) -> None:
     got = examine(make(better=vecadd), built("better"))
     assert got.state == "passed" and not got.failures and not got.open_points
+    again = got.retimed
+    assert again is not None and again.better and again.speedup == pytest.approx(2.0)
+    assert again.ratios == ((pytest.approx(2.0), pytest.approx(2.0)),)
+    assert again.noise == ((pytest.approx(1.0), pytest.approx(1.0)),)
     assert len(got.held_out) == 3 and not {h.sizes["n"] for h in got.held_out} & known()
     for h in got.held_out:
         assert h.verdict == "right" and h.variant == 0
@@ -80,6 +84,19 @@ def test_what_remembers_by_a_sample_of_its_inputs_fails(make: Make) -> None:
     assert got.state == "failed" and "changed: c is off by" in got.failures[0]
 
 
+def test_a_champion_that_is_no_faster_when_timed_again_is_said_to_be_so(make: Make) -> None:
+    got = examine(make(costs={"same": 100.0}, same=vecadd), built("same"))
+    assert got.state == "incomplete" and got.open_points == (
+        "timed once more, it is not faster than the original beyond the noise",
+    )
+
+
+def test_the_original_is_not_timed_against_itself(make: Make) -> None:
+    given = build(render(task().original), "sm_90")
+    got = examine(make(), given)
+    assert got.retimed is None and got.state == "passed" and got.held_out[0].variant == -1
+
+
 def test_a_champion_that_breaks_at_other_sizes_fails(make: Make) -> None:
     def breaks(x: Launch) -> None:
         vecadd(x) if x.args[3] in known() else stray(x)
@@ -93,7 +110,7 @@ def test_sizes_at_which_the_original_fails_say_nothing(make: Make) -> None:
         vecadd(x) if x.args[3] in known() else stray(x)
 
     given = render(task().original).original.kernel
-    scorer = make(better=vecadd, **{given: breaks})
+    scorer = make(costs={given: 100.0}, better=vecadd, **{given: breaks})
     got = examine(scorer, built("better"))
     assert got.state == "incomplete" and {h.verdict for h in got.held_out} == {"not judged"}
     assert len(got.open_points) == 3 and not got.failures
@@ -115,14 +132,20 @@ def test_what_the_sanitizer_finds_fails(make: Make, monkeypatch: pytest.MonkeyPa
     assert got.state == "failed" and got.failures == ("racecheck: Race reported in better, line 13",)
 
 
+AGAIN = Retimed(1e-6, 2e-6, True, False, ((1.9, 2.1),), ((0.99, 1.01),))
 RIGHT = HeldOut({"n": 5}, 0, "right", "", 1e-6, 2e-6, 0.5)
 
 
 def test_states() -> None:
-    one = Examination((RIGHT,), (), Sanitized(False), 1)
+    one = Examination(AGAIN, (RIGHT,), (), Sanitized(False), 1)
     assert one.state == "passed"  # nothing to be said about a tool that is not there
     assert replace(one, held_out=()).state == "incomplete"
     assert replace(one, sanitized=Sanitized(True, (), {"initcheck": "too slow"})).state == "incomplete"
+    slow = replace(one, retimed=replace(AGAIN, better=False))
+    assert slow.state == "incomplete" and "not faster" in slow.open_points[0]
+    wrong = replace(one, retimed=replace(AGAIN, better=False, wrong=True, message="c is off"))
+    assert wrong.state == "failed" and wrong.failures == ("c is off",)
+    assert replace(one, retimed=None).state == "passed"
     bad = Perturbed({"n": 5}, 0, "a", 3, 1, "failed", "c is off")
     assert replace(one, perturbed=(bad,)).state == "failed"
 
