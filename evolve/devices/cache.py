@@ -65,10 +65,12 @@ def levels(
     shared_bytes: int,
     footprint: tuple[float, float] | None,
     local: Local = Local(),
+    updated: float = 0.0,
 ) -> Levels:
     """The volumes of a launch of `blocks` blocks of which an SM holds `resident` at once.
 
-    `shared_bytes` per block; `footprint`: distinct bytes that the whole launch reads and writes, when known.
+    `shared_bytes` per block; `footprint`: distinct bytes that the whole launch reads and writes, when known;
+    `updated`: sectors of a block's stores that L2 reads first (`devices.atomics`).
     """
     loads = [s for s in traffic.sites if s.space == "global" and not s.write]
     requested = sum(s.sectors for s in loads)
@@ -80,7 +82,6 @@ def levels(
     miss = missed / requested if requested else 0.0
     fetching = sum(max(s.sectors * SECTOR / L2_PORT_BYTES, PACKET * s.lines) for s in loads) * miss
     storing = sum(max(s.sectors * SECTOR / L2_PORT_BYTES, PACKET * s.lines) for s in stores)
-    atomic = traffic.atomics * SECTOR / L2_PORT_BYTES
 
     flying = min(blocks, profile.sms * resident)
     read = _dram_reads(profile, traffic, len(passes), unique, blocks, flying, footprint)
@@ -97,9 +98,9 @@ def levels(
     beyond_l1, beyond_l2 = _local(profile, local, resident, flying, shared_bytes)
     return Levels(
         l1_miss=miss,
-        port_clocks=(fetching + storing + atomic + beyond_l1 / L2_PORT_BYTES) * blocks,
+        port_clocks=(fetching + storing + beyond_l1 / L2_PORT_BYTES) * blocks,
         partial_clocks=PARTIAL_PACKET * sum(s.partial_lines for s in stores) * blocks,
-        l2_bytes=((missed + stored + traffic.atomics) * SECTOR + beyond_l1) * blocks,
+        l2_bytes=((missed + stored + updated) * SECTOR + beyond_l1) * blocks,
         # What is pushed out was written, and is read again.
         dram_read=read + beyond_l2 * blocks / 2,
         dram_written=written + beyond_l2 * blocks / 2,

@@ -23,13 +23,14 @@ from dataclasses import asdict, dataclass, field, replace
 from math import ceil
 from typing import Any
 
+from evolve.devices.atomics import atomics
 from evolve.devices.cache import Levels, Local, levels
 from evolve.devices.chain import SHARED_CLOCKS, Access, AccessModel, chain
 from evolve.devices.compiled import as_compiled
 from evolve.devices.traffic import SECTOR, SiteTraffic, Traffic
 from evolve.devices.trips import trip_counts
 from evolve.devices.work import Work, conserved, executed
-from evolve.sol.ceilings import L2_PORT_BYTES, L2_SHARE, dram_ceiling, fp32_rate, launch_floor
+from evolve.sol.ceilings import dram_ceiling, fp32_rate, l2_rate, launch_floor
 from evolve.sol.evidence import evidence
 from evolve.sol.gap import Breakdown
 from evolve.target.limits import Occupancy, occupancy
@@ -46,8 +47,6 @@ BLOCK_CLOCKS = 200.0
 """From a block slot becoming free to the next block's first instruction."""
 BLOCKS_PER_CLOCK = 0.84
 """Blocks that the whole GPU starts per clock (one H200: 1.66 a nanosecond, with 32, 64 and 128 threads)."""
-LAUNCH_S = 2e-6
-"""Of a kernel that follows other work on the GPU: start, first instructions, drain."""
 
 _OUTSIDE = ("dram", "l2", "dispatch")
 _CROWDED = 3.0
@@ -58,7 +57,7 @@ _WAITING = 2.0
 class Estimate:
     """Estimated time of one launch.
 
-    time_s      seconds; never below the launch floor
+    time_s      seconds; the launch floor and what the units take
     binding     the unit that takes longest
     terms       seconds each unit is busy: dram, l2, l1 (global wavefronts), shared, issue, fp32, alu, sfu,
                 fp64, latency, dispatch (starting blocks); and what adds: idle (SMs without a block),
@@ -120,7 +119,8 @@ def estimate(
     mix = executed(sass, counts)
     local = Local(traffic.warps * profile.limits.warp * _local_bytes(mix), threads * resources.stack_bytes)
     waves = blocks / (profile.sms * held.blocks_per_sm)
-    volumes = levels(profile, traffic, sass, blocks, resident, shared, footprint, local)
+    updates = atomics(traffic, sass)
+    volumes = levels(profile, traffic, sass, blocks, resident, shared, footprint, local, updates.sectors)
     volumes = _with_unmerged(profile, volumes, traffic.shared_ends() * blocks, waves)
     code = as_compiled(traffic, sass, counts)
 
@@ -130,9 +130,12 @@ def estimate(
     per_sm = {name: clocks * busiest / clock for name, clocks in _sm_clocks(profile, mix, code).items()}
     alone = chain(sass, counts.loops, _access_model(profile, code, volumes), counts.blocks)
     life = (alone.clocks + BLOCK_CLOCKS) / clock
-    slices = max(volumes.l2_bytes / (L2_SHARE * L2_PORT_BYTES), volumes.partial_clocks) / (
-        profile.sms * clock
-    )
+    moving = max(volumes.l2_bytes / l2_rate(profile), volumes.partial_clocks / (profile.sms * clock))
+    targets = updates.launch_targets(blocks)
+    if footprint is not None and footprint[1] > 0:
+        targets = max(1.0, min(targets, footprint[1] / SECTOR))
+    queueing = updates.clocks * blocks / targets / clock
+    slices = max(moving, queueing)
     port = volumes.port_clocks / blocks / clock
     terms = {
         "dram": _dram_s(profile, volumes),
@@ -148,7 +151,7 @@ def estimate(
     evenly |= {"l2": max(slices, port * even), "latency": life * max(1.0, waves)}
     level = _combine(evenly, in_step * max(1.0, waves))
     floor = launch_floor(profile)
-    time = max(floor, busy + LAUNCH_S)
+    time = busy + floor
     added = {"idle" if even < 1 else "tail": busy - level, "launch": time - busy}
     shares = _shares(terms, in_step * ceil(waves), level, added)
     terms |= added
@@ -174,10 +177,11 @@ def estimate(
             code.total("global", write=True),
             shuffles=traffic.shuffles,
             shared_wavefronts=code.total("shared").wavefronts,
-            atomic_sectors=traffic.atomics,
+            atomic_sectors=2.0 * updates.sectors,
             l2_sectors=volumes.l2_bytes / SECTOR / blocks,
             waits=alone.memory_clocks / ((profile.latency.dram_ns or DRAM_NS) * 1e-9 * clock),
-        ),
+        )
+        | ({"atomic_l2": 1.0} if queueing > moving else {}),
     )
 
 

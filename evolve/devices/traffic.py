@@ -112,7 +112,8 @@ class Traffic:
     sectors_read, sectors_written   distinct global sectors that one block touches
     set_sectors_read, set_sectors_written   distinct sectors that all sampled blocks touch together
     sampled     how many blocks that set has (neighbours in launch order)
-    barriers, shuffles, atomics     per block; shuffles and atomics in warp instructions
+    barriers, shuffles, atomics     per block; shuffles in warp instructions, atomics in updates of a lane,
+                which are also among the stores
     """
 
     sites: tuple[SiteTraffic, ...]

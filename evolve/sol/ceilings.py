@@ -24,8 +24,8 @@ FP32_FRACTION = 0.95
 SFU_FRACTION = 0.95
 TENSOR_FRACTION = 0.80
 SHARED_FRACTION = 0.98
-LAUNCH_S = 5e-6
-"""An empty kernel between two events where nobody measured it (3 us on one H200, 2 to 5 elsewhere)."""
+LAUNCH_S = 3e-6
+"""An empty kernel between two events where nobody measured it: that of one H200 (elsewhere 2 to 5 us)."""
 LEAST_LAUNCH_S = 2e-6
 
 L2_PORT_BYTES = 64.0
@@ -109,6 +109,11 @@ def l2_ceiling(profile: Profile) -> Ceiling:
     """Bytes per second between L2 and all SMs."""
     ports = profile.per_second(L2_PORT_BYTES)
     return _measured(profile, lambda m: m.l2_read_gbs, 1e9, _assumed(L2_SHARE, ports, "the SMs' ports"))
+
+
+def l2_rate(profile: Profile) -> float:
+    """Bytes per second between L2 and all SMs that programs usually reach."""
+    return _usual(profile, lambda m: m.l2_read_gbs, 1e9, l2_ceiling)
 
 
 def shared_ceiling(profile: Profile) -> Ceiling:

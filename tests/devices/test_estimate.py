@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -199,10 +200,27 @@ def test_half_the_work_takes_half_the_time() -> None:
     assert half.time_s == pytest.approx(estimated("copy16").time_s / 2, rel=0.02)
 
 
-def test_a_tiny_launch_takes_the_floor() -> None:
+def test_a_tiny_launch_takes_the_measured_floor_and_one_wait_for_memory() -> None:
     case, resources, sass, traffic = built("copy4")
     e = estimate(H200, resources, sass, traffic, (1, 1, 1), case.launch.block, footprint=(1024, 1024))
-    assert e.time_s == pytest.approx(2.96e-6) and e.binding == "launch"
+    assert H200.measured is not None and H200.measured.launch_us is not None
+    floor = H200.measured.launch_us.mid * 1e-6
+    assert e.shares["launch"] == pytest.approx(floor) and e.binding == "launch"
+    assert H200.latency.dram_ns is not None
+    assert H200.latency.dram_ns * 1e-9 < e.time_s - floor < 0.7e-6
+
+
+def test_l2_takes_the_time_of_its_measured_rate() -> None:
+    case, resources, sass, traffic = built("transpose_naive")
+    assert H200.measured is not None and H200.measured.l2_read_gbs is not None
+    rate = H200.measured.l2_read_gbs
+    slower = replace(
+        H200, measured=replace(H200.measured, l2_read_gbs=replace(rate, low=rate.low / 8, high=rate.high / 8))
+    )
+    arguments = (resources, sass, traffic, case.launch.grid, case.launch.block, 0, case.footprint)
+    found = estimate(slower, *arguments)
+    assert found.terms["l2"] == pytest.approx(found.facts["l2_bytes"] * 8 / (rate.mid * 1e9))
+    assert found.time_s > 1.5 * estimate(H200, *arguments).time_s
 
 
 def test_too_large_a_block_is_refused() -> None:
