@@ -5,20 +5,23 @@ Everything that is computed in 32 bits passes through `require`, so that the lau
 
 from __future__ import annotations
 
-from evolve.codegen.ctext import ExprText
+from dataclasses import replace
+
+from evolve.codegen.ctext import CountText, ExprText
 from evolve.codegen.errors import CodegenError
 from evolve.codegen.names import Names
 from evolve.codegen.place import Place
 from evolve.codegen.sizes import Magnitudes
-from evolve.ir.affine import Ranges, simplify
-from evolve.ir.expr import Const, Expr, Load, add, index, mul
+from evolve.ir.affine import Linear, Ranges, bounds, linear, simplify
+from evolve.ir.data import is_term, reads
+from evolve.ir.expr import Cast, Const, Expr, Load, add, index, mul
 from evolve.ir.kernel import Kernel
 from evolve.ir.layout import LayoutError, register_layouts, slot_of
 from evolve.ir.printer import print_expr
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Buffer, For
 from evolve.ir.types import DType, Space
-from evolve.ir.visit import children, local_buffers, substitute
+from evolve.ir.visit import children, local_buffers, substitute, walk
 
 
 class Accesses:
@@ -29,7 +32,8 @@ class Accesses:
         self.names = names
         self.sizes = ranges_at(kernel)
         ints = [s.name for s in kernel.scalars if s.dtype is DType.I32]
-        self.magnitudes = Magnitudes(self.sizes, ints)
+        self.wide, counted = data_loops(kernel, self.sizes)
+        self.magnitudes = Magnitudes(self.sizes, ints, self.wide, counted)
         self.buffers: dict[str, Buffer] = {b.name: b for b in kernel.buffers} | local_buffers(kernel.body)
         try:
             self.layouts = register_layouts(kernel)
@@ -51,12 +55,26 @@ class Accesses:
                 return str(place.lane[1])
             return self.names.of(n)
 
-        def load(x: Load) -> str:
-            if x in place.wide and place.lane is not None:
-                return f"{place.wide[x]}.{'xyzw'[place.lane[1]]}"
-            return self.access(x.buffer, x.indices, place)
+        return ExprText(name, lambda x: self._load(x, place), self.ranges(place))
 
-        return ExprText(name, load, self.ranges(place))
+    def narrow(self, place: Place) -> ExprText:
+        """The text of an index that is read from memory, or of a count in its own type."""
+        return CountText(self.names.of, lambda x: self._load(x, place), self.ranges(place), narrow=True)
+
+    def count(self, place: Place) -> ExprText:
+        """The text of a loop's extent."""
+        return CountText(self.names.of, lambda x: self._load(x, place), self.ranges(place))
+
+    def _load(self, x: Load, place: Place) -> str:
+        if place.lane is not None:
+            for wide, name in place.wide.items():
+                # In the subscript of another access the lane has been put in already.
+                if x in (wide, self._at_lane(wide, place)):
+                    return f"{name}.{'xyzw'[place.lane[1]]}"
+        return self.access(x.buffer, x.indices, place)
+
+    def _at_lane(self, x: Load, place: Place) -> Load:
+        return replace(x, indices=tuple(self.resolve(i, place) for i in x.indices))
 
     def value(self, e: Expr, place: Place) -> str:
         """The text of a value; its index parts are simplified and counted for the launch guard."""
@@ -140,4 +158,30 @@ class Accesses:
             return name + ("".join(f"[{text.text(e)}]" for e in parts) or "[0]")
         flat = self.resolve(self.offset(b, indices, place), place)
         self.require(flat, place)
-        return f"{name}[{text.text(flat)}]"
+        return f"{name}[{(self.narrow(place) if is_term(flat) else text).text(flat)}]"
+
+
+def data_loops(kernel: Kernel, ranges: Ranges) -> tuple[frozenset[str], frozenset[str]]:
+    """Loops whose extent is read from memory: those that must count in 64 bits, and those that need not.
+
+    An `int` will do for an element of an `int` array, or the difference of two, where both are at least 0.
+    """
+    wide: set[str] = set()
+    counted: set[str] = set()
+    for site in walk(kernel.body):
+        if isinstance(site.stmt, For) and reads(site.stmt.extent):
+            (counted if fits_int(site.stmt.extent, ranges) else wide).add(site.stmt.var)
+    return frozenset(wide), frozenset(counted)
+
+
+def fits_int(extent: Expr, ranges: Ranges) -> bool:
+    """Whether a count that is read from memory can be computed in `int`."""
+    form = linear(extent, ranges)
+    for atom, c in form.terms:
+        if not isinstance(atom, Cast) or not isinstance(atom.arg, Load) or atom.arg.dtype is not DType.I32:
+            return False
+        low, _ = bounds(Linear(((atom, 1),), 0), ranges)
+        if c not in (1, -1) or low is None or low < 0:
+            return False
+    signs = [c for _, c in form.terms]
+    return form.constant == 0 and signs.count(1) <= 1 and signs.count(-1) <= 1

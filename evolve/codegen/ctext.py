@@ -50,12 +50,17 @@ class ExprText:
     name   the identifier of a variable
     load   the text of a load (a postfix expression)
     ranges what is known of the variables: decides whether C's division is the floor division meant
+    narrow whether indices that are read from memory are used in their own type; otherwise they and all that
+           is computed from them has 64 bits
     """
 
-    def __init__(self, name: Callable[[str], str], load: Callable[[Load], str], ranges: Ranges) -> None:
+    def __init__(
+        self, name: Callable[[str], str], load: Callable[[Load], str], ranges: Ranges, *, narrow: bool = False
+    ) -> None:
         self._name = name
         self._load = load
         self._ranges = ranges
+        self._narrow = narrow
 
     def text(self, e: Expr, outer: int = 0) -> str:
         """The expression, parenthesised if its operator binds less than `outer`."""
@@ -98,7 +103,9 @@ class ExprText:
 
     def _cast(self, e: Cast) -> tuple[int, str]:
         if e.dtype is DType.INDEX:
-            return _UNARY, f"(int){self.text(e.arg, _UNARY)}"
+            if self._narrow:
+                return self._parts(e.arg)
+            return _UNARY, f"(long long){self.text(e.arg, _UNARY)}"
         if e.dtype is DType.BOOL:
             return _EQ, f"{self.text(e.arg, _CMP)} != 0"
         if isinstance(e.arg, Const) and e.arg.dtype is DType.INDEX and e.dtype.is_float:
@@ -139,6 +146,16 @@ class ExprText:
             )
         sign = "/" if e.op is BinaryOp.FLOORDIV else "%"
         return _MUL, f"{self.text(e.lhs, _MUL)} {sign} {self.text(e.rhs, _UNARY)}"
+
+
+class CountText(ExprText):
+    """Of numbers of blocks, threads or iterations, where C may round a negative quotient up: neither is above
+    0, and nothing runs."""
+
+    def _floor(self, e: Binary) -> tuple[int, str]:
+        if e.op is BinaryOp.FLOORDIV and isinstance(e.rhs, Const) and e.rhs.value > 0:
+            return MULTIPLIED - 1, f"{self.text(e.lhs, MULTIPLIED - 1)} / {self.text(e.rhs, MULTIPLIED)}"
+        return super()._floor(e)
 
 
 def _negated(e: Expr) -> Expr | None:

@@ -12,19 +12,20 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from evolve.codegen.access import Accesses
+from evolve.codegen.access import Accesses, fits_int
 from evolve.codegen.collectives import Collectives, combined
 from evolve.codegen.ctree import Node, branch, declares, is_declaration, line, scope, split_invariant, texts
 from evolve.codegen.emit_combine import combine
 from evolve.codegen.emit_vector import vector_loop
 from evolve.codegen.errors import CodegenError
 from evolve.codegen.geometry import GRID_AXES, THREAD_AXES, THREAD_NAMES, block_dims, grid_extents
-from evolve.codegen.limits import add_instances, check_registers
+from evolve.codegen.limits import add_instances, check_askable, check_registers
 from evolve.codegen.names import Names, identifiers
 from evolve.codegen.place import Place, line_origin
 from evolve.codegen.prepare import prepare
 from evolve.codegen.rendered import Dims, Param
 from evolve.ir.affine import simplify
+from evolve.ir.data import reads
 from evolve.ir.expr import Const, Expr, index, var
 from evolve.ir.kernel import Kernel
 from evolve.ir.printer import print_expr
@@ -66,6 +67,7 @@ class KernelEmitter(Accesses):
         self.unrolled: set[str] = set()
         self.instances = 0
         check_registers(self.layouts, self.buffers)
+        check_askable(self.kernel)
         for b in kernel.params:
             names.of(b)
         for loop in (s.stmt for s in walk(self.kernel.body) if isinstance(s.stmt, For)):
@@ -256,10 +258,14 @@ class KernelEmitter(Accesses):
             return body if not any(is_declaration(n) for n in body) else [scope("", body)]
         self.require(extent, place)
         v = self.names.of(s.var)
-        bound = self.text(place).text(extent, 8)
+        if reads(extent) and fits_int(extent, self.sizes):
+            bound = self.narrow(place).text(extent, 8)
+        else:
+            bound = (self.count(place) if reads(extent) else self.text(place)).text(extent, 8)
         if indexes and not isinstance(extent, Const):
             raise CodegenError(f"loop {s.var} indexes registers and its extent is not a constant")
-        header = f"for (int {v} = 0; {v} < {bound}; ++{v})"
+        kind = "long long" if s.var in self.wide else "int"
+        header = f"for ({kind} {v} = 0; {v} < {bound}; ++{v})"
         before = ("#pragma unroll",) if unroll else ()
         outside, inside = split_invariant(body, v, self._stable())
         node = scope(header, inside, line_origin(s, place), before)

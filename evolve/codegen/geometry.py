@@ -5,6 +5,7 @@ from __future__ import annotations
 from evolve.codegen.errors import CodegenError
 from evolve.codegen.place import Path
 from evolve.ir.affine import simplify
+from evolve.ir.data import reads
 from evolve.ir.expr import Const, Expr
 from evolve.ir.kernel import Kernel
 from evolve.ir.printer import print_expr
@@ -63,6 +64,8 @@ def _descend(kernel: Kernel, block: Block, above: Path, out: dict[LoopKind, Expr
         raise CodegenError(f"two loops are bound to {inner.kind.value}")
     extent = simplify(inner.extent, ranges_at(kernel, above))
     scalars = {s.name for s in kernel.scalars}
+    if reads(extent):
+        raise CodegenError(f"the extent of grid loop {inner.var} is read from memory")
     if not variables(extent) <= scalars:
         raise CodegenError(f"the extent of grid loop {inner.var} depends on another loop")
     out[inner.kind] = extent

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from evolve.codegen.ctext import MULTIPLIED, ExprText
+from evolve.codegen.ctext import MULTIPLIED, CountText, ExprText
 from evolve.codegen.names import Names, identifiers
 from evolve.codegen.original import launcher_name
 from evolve.codegen.rendered import Param, Rendered, RenderedLaunch, RenderedVariant
 from evolve.ir.affine import Ranges
-from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Load, index
+from evolve.ir.expr import Expr, Load, index
 from evolve.ir.printer import print_expr
 from evolve.ir.scope import conjuncts
 from evolve.ir.visit import variables
@@ -99,17 +99,8 @@ def _text(e: Expr, wide: dict[str, str], outer: int, *, launch: bool = False) ->
         return print_expr(x)
 
     known = Ranges(dict.fromkeys(variables(e), (1, None)), {})
-    kind = _LaunchText if launch else ExprText
+    kind = CountText if launch else ExprText
     return kind(lambda n: wide[n], load, known).text(e, outer)
-
-
-class _LaunchText(ExprText):
-    """Of grids and blocks, where C may round a negative quotient up: neither is above 0, and nothing runs."""
-
-    def _floor(self, e: Binary) -> tuple[int, str]:
-        if e.op is BinaryOp.FLOORDIV and isinstance(e.rhs, Const) and e.rhs.value > 0:
-            return MULTIPLIED - 1, f"{self.text(e.lhs, MULTIPLIED - 1)} / {self.text(e.rhs, MULTIPLIED)}"
-        return super()._floor(e)
 
 
 def _launch(x: RenderedLaunch, own: dict[str, str], wide: dict[str, str], stream: str, pad: str) -> list[str]:

@@ -9,8 +9,11 @@ from math import prod
 from evolve.codegen.errors import CodegenError
 from evolve.codegen.place import Place
 from evolve.ir.affine import Ranges
+from evolve.ir.expr import Expr
+from evolve.ir.kernel import Kernel
 from evolve.ir.layout import RegisterLayout
 from evolve.ir.stmt import Buffer
+from evolve.ir.visit import map_block_exprs, variables
 
 MAX_REGISTERS = 256
 """32-bit registers that the buffers of one thread may take; the hardware has 255."""
@@ -43,3 +46,19 @@ def add_instances(before: int, place: Place, unrolled: AbstractSet[str], ranges:
             f"unrolling makes more than {MAX_INSTANCES} statements", hint="unroll fewer or shorter loops"
         )
     return before + copies
+
+
+def check_askable(kernel: Kernel) -> None:
+    """Raises CodegenError when the code would depend on a size that no parameter has."""
+    used: set[str] = set()
+
+    def note(e: Expr) -> Expr:
+        used.update(variables(e))
+        return e
+
+    map_block_exprs(kernel.body, note)
+    for fact in kernel.assumptions:
+        note(fact)
+    missing = sorted(used & kernel.implied)
+    if missing:
+        raise CodegenError(f"the code would need {missing[0]}, which is no parameter of the kernel")

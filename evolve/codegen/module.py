@@ -108,7 +108,7 @@ def _guard(variant: Variant, emitted: list[EmittedKernel]) -> Expr:
         terms += conjuncts(k.assumptions)
     for e in emitted:
         terms += e.guards
-    used = frozenset(n for k in variant.kernels for s in k.scalars if s.is_size for n in (s.name,))
+    used = frozenset(s.name for k in variant.kernels for s in k.scalars if s.is_size and not s.implied)
     terms += [compare(BinaryOp.GE, var(n), 1) for n in sorted(used) if not _implies_positive(n, terms)]
     return conjunction(_tightest(tuple(dict.fromkeys(terms))))
 

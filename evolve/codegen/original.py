@@ -11,6 +11,7 @@ from evolve.codegen.errors import CodegenError
 from evolve.codegen.names import Names, identifiers
 from evolve.codegen.rendered import Param, RenderedLaunch
 from evolve.ir.kernel import Module, Original
+from evolve.ir.visit import variables
 
 _LITERALS = re.compile(r"//(?:\\\n|[^\n])*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*$", re.MULTILINE)
@@ -82,7 +83,9 @@ def original_launch(module: Module) -> RenderedLaunch:
     for name in module.params:
         if name in buffers:
             b = buffers[name]
-            params.append(Param(name, b.dtype, True, name in o.read_only, b.extents))
+            # How long an array is that only index arrays reach into, the caller does not say.
+            known = not any(scalars[n].implied for e in b.extents for n in variables(e))
+            params.append(Param(name, b.dtype, True, name in o.read_only, b.extents if known else ()))
         else:
             params.append(Param(name, scalars[name].dtype, False))
     return RenderedLaunch(

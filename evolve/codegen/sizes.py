@@ -13,9 +13,11 @@ from math import floor, gcd, lcm
 
 from evolve.codegen.errors import CodegenError
 from evolve.ir.affine import Ranges
+from evolve.ir.data import is_term, reads
 from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Unary, Var, add, compare, index, mul, var
 from evolve.ir.printer import print_expr
 from evolve.ir.types import DType
+from evolve.ir.visit import children, variables
 
 INT_MAX = 2**31 - 1
 
@@ -48,19 +50,39 @@ class Magnitudes:
     """Collects bounds of INDEX expressions and turns them into guards.
 
     `ranges` are those of the sizes alone; `ints` names the sizes whose C type is `int`: they fit as they are.
+    `wide` names loops that count in 64 bits, `counted` those whose extent is read from memory and fits `int`.
     """
 
-    def __init__(self, ranges: Ranges, ints: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        ranges: Ranges,
+        ints: Iterable[str] = (),
+        wide: frozenset[str] = frozenset(),
+        counted: frozenset[str] = frozenset(),
+    ) -> None:
         self._ranges = ranges
         self._polys: list[Poly] = []
         self._given: list[Poly] = [{(n,): Fraction(1)} for n in ints]
+        self._wide = wide
+        self._counted = counted
 
     def require(self, e: Expr, loops: Mapping[str, Expr]) -> None:
-        """`e` is computed in 32 bits under loops of these extents.
+        """`e` is computed in 32 bits under loops of these extents, but for what is computed from indices that
+        are read from memory or from loops that count in 64 bits: that has 64.
 
         Raises CodegenError for an expression that has no bound.
         """
-        self._polys.append(self._of(e, loops))
+        if not self.is_wide(e):
+            self._polys.append(self._of(e, loops))
+            return
+        if not is_term(e):
+            for part in children(e):
+                if part.dtype is DType.INDEX:
+                    self.require(part, loops)
+
+    def is_wide(self, e: Expr) -> bool:
+        """Whether an INDEX expression is computed in 64 bits."""
+        return reads(e) or bool(variables(e) & self._wide)
 
     def at_most(self, e: Expr, limit: int) -> Expr | None:
         """The guard `e <= limit` for a size expression; None where it always holds."""
@@ -103,6 +125,8 @@ class Magnitudes:
         match e:
             case Const():
                 return constant(abs(int(e.value)))
+            case Var() if e.name in self._counted:
+                return constant(INT_MAX - 1)
             case Var() if e.name in loops:
                 return _plus(self._of(loops[e.name], loops), constant(1), -1)
             case Var():

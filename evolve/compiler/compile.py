@@ -10,7 +10,7 @@ from evolve.ir.expr import Expr, conjunction
 from evolve.ir.kernel import Kernel, Module, Original, Variant
 from evolve.ir.stmt import Block, For, Stmt
 from evolve.ir.types import LoopKind
-from evolve.ir.visit import rewrite
+from evolve.ir.visit import rewrite, variables
 from evolve.legality.barriers import place
 from evolve.legality.prove import prove
 from evolve.legality.verdict import Limits, Status, Verdict
@@ -54,7 +54,9 @@ def compile_program(source: Source, program: Program, limits: Limits, *, blame: 
         if blame:
             verdict = _blamed(source, program, applied, verdict, limits)
         return Compiled(program, verdict)
-    guard = conjunction((*kernel.assumptions, *source.no_wrap))
+    # Index arithmetic that wraps around depending on an implied size is undefined behaviour of the source.
+    asked = tuple(f for f in source.no_wrap if not variables(f) & kernel.implied)
+    guard = conjunction((*kernel.assumptions, *asked))
     return Compiled(program, verdict, _module(source, (Variant(guard, (kernel,)),)), kernel)
 
 

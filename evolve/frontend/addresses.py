@@ -14,7 +14,8 @@ from itertools import combinations, pairwise
 from evolve.frontend.polynomial import ONE, Poly, constant, expression, polynomial
 from evolve.frontend.prove import Known, negate, nonnegative, positive, simplify, variable_atom
 from evolve.frontend.refuse import RefusalError
-from evolve.ir.expr import Binary, BinaryOp, Expr, Load, Select, Var
+from evolve.ir.data import reads
+from evolve.ir.expr import Binary, BinaryOp, Cast, Expr, Load, Select, Var
 from evolve.ir.stmt import Alloc, Block, For, If, Reduce, Stmt, Store
 from evolve.ir.types import DType
 from evolve.ir.visit import children, rebuild, variables
@@ -49,22 +50,27 @@ def accesses(block: Block, known: Known, buffers: frozenset[str]) -> dict[str, l
             out[e.buffer].append(Access(polynomial(e.indices[0]), k, line))
         return e
 
-    for s, k in _leaves(block, known):
+    for s, k in _statements(block, known):
         line = s.span.line if s.span else 0
-        _rewrite_expr(s.value, k, line, visit)
-        if s.buffer in buffers:
-            out[s.buffer].append(Access(polynomial(s.indices[0]), k, line))
+        if isinstance(s, For):
+            _rewrite_expr(s.extent, k, line, visit)
+        else:
+            _rewrite_expr(s.value, k, line, visit)
+            if s.buffer in buffers:
+                out[s.buffer].append(Access(polynomial(s.indices[0]), k, line))
     return out
 
 
-def _leaves(block: Block, known: Known) -> Iterator[tuple[Store | Reduce, Known]]:
+def _statements(block: Block, known: Known) -> Iterator[tuple[Store | Reduce | For, Known]]:
+    """Statements that may read memory, with what is known where they stand."""
     for s in block.stmts:
         match s:
             case For():
-                yield from _leaves(s.body, known.inside(s.var, polynomial(s.extent)))
+                yield s, known
+                yield from _statements(s.body, known.inside(s.var, polynomial(s.extent)))
             case If():
-                yield from _leaves(s.body, known.assuming(s.cond))
-                yield from _leaves(s.orelse, known.assuming(negate(s.cond)))
+                yield from _statements(s.body, known.assuming(s.cond))
+                yield from _statements(s.orelse, known.assuming(negate(s.cond)))
             case Store() | Reduce():
                 yield s, known
             case _:
@@ -113,10 +119,10 @@ def _strides(found: list[Access]) -> list[Poly]:
     for a in found:
         loops = {n for n, _ in a.known.loops}
         for x in a.flat.atoms():
-            if not (isinstance(x, Var) and x.name in loops) and not isinstance(x, Binary):
+            if not (isinstance(x, Var) and x.name in loops) and not isinstance(x, Binary | Cast):
                 continue
             parts = a.flat.coefficient(x)
-            if parts is None or parts[0].names() & loops:
+            if parts is None or parts[0].names() & loops or parts[0].reads:
                 continue
             slope = parts[0]
             if slope.terms and slope.terms[0][1] < 0:
@@ -178,10 +184,10 @@ def _largest(p: Poly, known: Known) -> Poly | None:
     """An upper bound of p over the loops, as a polynomial over the scalars."""
     loops = {n for n, _ in known.loops}
     best = _at_ends(p, known)
-    plain = Known(lowest=known.lowest)
+    plain = known.scalars
     for f in known.facts:
         bound = p + f
-        if bound.names() & loops or not f.names() & loops:
+        if bound.names() & loops or bound.reads or not f.names() & loops:
             continue
         # A guard's bound may be negative where the guard never holds; the loops' bound is not.
         if best is None or (nonnegative(best - bound, plain) and nonnegative(bound, plain)):
@@ -206,9 +212,23 @@ def _at_ends(p: Poly, known: Known) -> Poly | None:
     p = simplify(p, known)
     loops = {n for n, _ in known.loops}
     for a in sorted(p.atoms(), key=str):
-        if isinstance(a, Binary) and loops & variables(a):
+        if isinstance(a, Binary) and (loops & variables(a) or reads(a)):
             return _opaque_at_end(p, a, known)
-    return None if p.names() & loops else p
+        top = known.largest(a)
+        if top is not None:
+            return _element_at_end(p, a, top, known)
+    return None if p.names() & loops or p.reads else p
+
+
+def _element_at_end(p: Poly, a: Expr, top: Poly, known: Known) -> Poly | None:
+    """An upper bound of p, which an element of an index array is in."""
+    parts = p.coefficient(a)
+    if parts is None:
+        return None
+    slope, rest = parts
+    if nonnegative(slope, known, 0):
+        return _at_ends(rest + slope * top, known)
+    return _at_ends(rest, known) if nonnegative(-slope, known, 0) else None
 
 
 def _opaque_at_end(p: Poly, a: Binary, known: Known) -> Poly | None:
@@ -234,7 +254,7 @@ def _opaque_at_end(p: Poly, a: Binary, known: Known) -> Poly | None:
         if a.op is BinaryOp.MAX and len(tops) == 2:
             return _at_ends(parts[1] + parts[0] * _larger(tops[0], tops[1], known), known)
         if a.op is BinaryOp.MIN and tops:
-            plain = Known(lowest=known.lowest)
+            plain = known.scalars
             top = tops[0] if nonnegative(tops[-1] - tops[0], plain) else tops[-1]
             return _at_ends(parts[1] + parts[0] * top, known)
     return None
@@ -246,7 +266,7 @@ def upper_bound(p: Poly, known: Known) -> Poly | None:
 
 
 def _larger(a: Poly | None, b: Poly, known: Known) -> Poly:
-    plain = Known(lowest=known.lowest)
+    plain = known.scalars
     if a is None or nonnegative(b - a, plain):
         return b
     if nonnegative(a - b, plain):
@@ -271,7 +291,7 @@ def rewrite(block: Block, known: Known, shapes: dict[str, Shape]) -> Block:
         shape = shapes[buffer]
         subs = subscripts(polynomial(flat), shape.strides, k)
         assert subs is not None, "the shape was accepted for every access"
-        return tuple(expression(s) for s in subs)
+        return tuple(expression(x) for x in subs)
 
     def load(e: Expr, k: Known, line: int) -> Expr:
         if isinstance(e, Load) and e.buffer in shapes:
@@ -283,8 +303,9 @@ def rewrite(block: Block, known: Known, shapes: dict[str, Shape]) -> Block:
         for s in b.stmts:
             match s:
                 case For():
-                    out.append(For(s.var, s.extent, s.kind, go(s.body, k.inside(s.var, polynomial(s.extent))),
-                                   span=s.span))  # fmt: skip
+                    extent = _rewrite_expr(s.extent, k, s.span.line if s.span else 0, load)
+                    body = go(s.body, k.inside(s.var, polynomial(extent)))
+                    out.append(For(s.var, extent, s.kind, body, span=s.span))
                 case If():
                     then = go(s.body, k.assuming(s.cond))
                     out.append(If(s.cond, then, go(s.orelse, k.assuming(negate(s.cond))), s.span))

@@ -143,6 +143,8 @@ def _implied(body: list[Stmt], registers: frozenset[str]) -> list[Expr]:
     out: list[Expr] = []
     for cond in conds + _implied(inner, registers):
         for fact in facts_of(cond):
+            if fact.reads:
+                continue
             parts = fact.coefficient(variable_atom(loop.var))
             slope = parts[0].constant if parts is not None else None
             if parts is None or slope is None:
@@ -244,7 +246,7 @@ def _show(p: Poly) -> str:
 
 def _upper(name: str, c: _Condition) -> Poly | None:
     """The U of a condition that says name < U."""
-    if len(c.facts) != 1:
+    if len(c.facts) != 1 or c.facts[0].reads:
         return None
     fact = c.facts[0]
     parts = fact.coefficient(variable_atom(name))
@@ -323,7 +325,7 @@ def _tighten(domain: Domain, conds: list[_Condition]) -> None:
             if c.spent or len(facts[id(c)]) != 1:
                 continue
             parts = facts[id(c)][0].coefficient(variable_atom(loop.name))
-            if parts is None or any(n.startswith("$") for n in parts[1].names()):
+            if parts is None or parts[1].reads or any(n.startswith("$") for n in parts[1].names()):
                 continue
             slope = parts[0].constant
             if slope == -1:

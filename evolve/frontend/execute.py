@@ -10,6 +10,7 @@ from collections.abc import Collection
 
 from evolve.frontend import ctree, library
 from evolve.frontend.ctree import Pointer, Void
+from evolve.frontend.indices import indexing
 from evolve.frontend.loops import Head, assignments, counted, counters, induction
 from evolve.frontend.operations import choose
 from evolve.frontend.polynomial import Poly, constant, expression, variable
@@ -22,7 +23,7 @@ from evolve.ir.expr import Const, Expr, Load, Select, Var
 from evolve.ir.kernel import Scalar
 from evolve.ir.stmt import Block, For, If, Stmt, Store
 from evolve.ir.types import DType, LoopKind
-from evolve.ir.visit import loads, walk
+from evolve.ir.visit import leaves, loads, walk
 
 _RETURN = -1
 """The environment's key for the value a device function returns."""
@@ -31,9 +32,13 @@ _RETURN = -1
 def execute(kernel: ctree.Function, path: str) -> Thread:
     """Execute a kernel's body. Raises RefusalError."""
     forced: set[int] = set()
+    indices = indexing(kernel)
     while True:
         try:
-            return _Executor(kernel, path, frozenset(forced)).run()
+            thread = _Executor(kernel, path, frozenset(forced), indices).run()
+            if not thread.reread & {leaf.buffer for leaf, _ in leaves(Block(tuple(thread.body)))}:
+                return thread
+            forced, indices = set(), frozenset()
         except NeedsRegisterError as need:
             if need.key in forced:
                 raise RefusalError(kernel.line, "variable", "its value cannot be followed") from need
@@ -41,8 +46,10 @@ def execute(kernel: ctree.Function, path: str) -> Thread:
 
 
 class _Executor(Variables):
-    def __init__(self, kernel: ctree.Function, path: str, forced: frozenset[int]) -> None:
-        super().__init__(path, forced)
+    def __init__(
+        self, kernel: ctree.Function, path: str, forced: frozenset[int], indices: frozenset[int]
+    ) -> None:
+        super().__init__(path, forced, indices)
         self._kernel = kernel
         self._in_function = 0
         self._in_loop = 0

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from evolve.frontend import ctree, library
 from evolve.frontend.ctree import CType
+from evolve.frontend.indices import index_of
 from evolve.frontend.operations import choose, negation, operation
 from evolve.frontend.polynomial import constant, expression
 from evolve.frontend.prove import negate
 from evolve.frontend.refuse import RefusalError
 from evolve.frontend.values import (
+    INTEGERS,
     Arr,
     Data,
     Duty,
@@ -25,6 +27,7 @@ from evolve.frontend.values import (
     convert,
     thread,
 )
+from evolve.ir.data import reads
 from evolve.ir.expr import Const, Expr, Load, Unary, UnaryOp
 from evolve.ir.types import DType
 from evolve.ir.visit import subexpressions
@@ -89,10 +92,14 @@ class Evaluator(ABC):
         for v in (a, b):
             if isinstance(v, Unknown):
                 raise RefusalError(line, "value", v.reason)
+        if isinstance(a, Ptr) and isinstance(b, Data):
+            b = self._index(b, f"operator {op} on pointers", line)
+        elif isinstance(b, Ptr) and isinstance(a, Data):
+            a = self._index(a, f"operator {op} on pointers", line)
         return operation(op, a, b, type_, self.threads, line)
 
     def integer(self, e: ctree.CExpr, what: str) -> Int:
-        """An integer made of indices and sizes. Raises RefusalError when it depends on data in memory."""
+        """An integer made of indices, sizes and elements of index arrays. Raises RefusalError."""
         v = self.value(e)
         return self._index(v, what, e.line)
 
@@ -103,6 +110,9 @@ class Evaluator(ABC):
             raise RefusalError(line, what, "a condition chooses it; write the condition as an if")
         if isinstance(v, Unknown):
             raise RefusalError(line, "value", v.reason)
+        if isinstance(v, Data) and v.type in INTEGERS:
+            found = index_of(v, self.threads, what, line)
+            return Int(self.threads.normal(found.poly), found.type, found.duties)
         raise RefusalError(line, what, "it depends on data, not only on indices and sizes")
 
     def place(self, e: ctree.Element) -> Place:
@@ -113,6 +123,9 @@ class Evaluator(ABC):
         got = self.element(base, self.integer(e.index, "subscript"), e.line)
         if isinstance(got, Arr):
             raise RefusalError(e.line, "array", "only its elements can be used")
+        if any(reads(i) for i in got.load.indices):
+            why = "where it stores is read from memory, so two threads may store into one element"
+            raise RefusalError(e.line, "store", why)
         return got
 
     def _element(self, base: Value, at: Value, line: int) -> Value:
@@ -138,6 +151,8 @@ class Evaluator(ABC):
                 return Arr(base.buffer, base.element, base.extents, indices)
             duties = {d for i in indices for d in i.duties}
             for i, n in zip(indices, base.extents, strict=True):
+                if reads(expression(i.poly)):
+                    raise RefusalError(line, "subscript of a local array", "it is read from memory")
                 duties.add(Duty(i.poly, 0, n - 1, True, line, "subscript of a local array", proved=True))
             load = Load(base.buffer, tuple(expression(i.poly) for i in indices), base.element)
             return Place(load, frozenset(duties))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from evolve.frontend.domain import Axis, Domain
 from evolve.frontend.includes import Origins
 from evolve.frontend.polynomial import expression, variable
+from evolve.frontend.premises import Premises
 from evolve.frontend.prove import simplify
 from evolve.frontend.variables import Thread
 from evolve.ir.expr import Expr, Load, Var
@@ -128,9 +129,12 @@ def numbered(block: Block) -> Block:
     return go(block, ())
 
 
-def assemble(name: str, thread: Thread, buffers: tuple[Buffer, ...], body: Block) -> Kernel:
+def assemble(
+    name: str, thread: Thread, buffers: tuple[Buffer, ...], body: Block, assumed: Premises
+) -> Kernel:
     """The kernel."""
-    return Kernel(name, tuple(thread.params), buffers, tuple(thread.scalars), body)
+    scalars = (*thread.scalars, *assumed.implied)
+    return Kernel(name, tuple(thread.params), buffers, scalars, body, contents=assumed.contents)
 
 
 def located(kernel: Kernel, origins: Origins) -> Kernel:

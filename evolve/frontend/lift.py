@@ -17,6 +17,7 @@ from evolve.frontend.lanes import gather
 from evolve.frontend.locate import Found, choose, comment_block, kernels, launches
 from evolve.frontend.original import device_text, kept_definitions, read_only
 from evolve.frontend.polynomial import expression
+from evolve.frontend.premises import Premises, check_uses, premises
 from evolve.frontend.read import Reader
 from evolve.frontend.refuse import CannotLiftError, RefusalError
 from evolve.frontend.scalars import separate
@@ -99,9 +100,12 @@ def _lift(parsed: Parsed, found: Found) -> Lifted:
     unread = () if launch else tuple(parsed.origins.of(site.line) for site in launches(parsed, found))
     geometry = Geometry(launch, gather(thread, found.line), unread)
     geometry.settle(thread)
+    check_uses(thread, thread.body, found.line)
     domain = _domain(thread, geometry, found.line)
-    no_wrap = settle(thread.obligations, domain.known, domain.substitution, thread.scalars)
-    kernel = located(_kernel(found, thread, domain), parsed.origins)
+    assumed = premises(thread, domain)
+    domain.known = assumed.known
+    no_wrap = settle(thread.obligations, domain.known, domain.substitution, thread.scalars, assumed.implied)
+    kernel = located(_kernel(found, thread, domain, assumed), parsed.origins)
     grid, block = geometry.dims(thread, domain, found.line)
     needs = geometry.needs(thread, domain, block, found.line)
     text = device_text(parsed, found)
@@ -111,7 +115,7 @@ def _lift(parsed: Parsed, found: Found) -> Lifted:
             found.line, "kernel", f"its device code does not compile on its own: {alone.problems[0].message}"
         )
     original = Original(text, found.name, grid, block, read_only=read_only(found))
-    notes = (*_notes(geometry, block, no_wrap, needs), *sorted(thread.notes))
+    notes = (*_notes(geometry, block, no_wrap, needs), *assumed.notes, *sorted(thread.notes))
     no_wrap = (*no_wrap, *(x for x in needs if x not in no_wrap))
     return Lifted(kernel, original, geometry.launch, comment_block(parsed.text), no_wrap, notes)
 
@@ -149,21 +153,21 @@ def _refuse_errors(parsed: Parsed, found: Found) -> None:
             raise EvolveError("syntax-error", p.message, file=file, line=line, hint=hint)
 
 
-def _kernel(found: Found, thread: Thread, domain: Domain) -> Kernel:
+def _kernel(found: Found, thread: Thread, domain: Domain, assumed: Premises) -> Kernel:
     body = Block(tuple(domain.body))
     buffers = frozenset(thread.elements)
     by_buffer = accesses(body, domain.known, buffers)
     shapes: dict[str, Shape] = {b: shape_of(b, by_buffer[b]) for b in buffers}
     body = rewrite(body, domain.known, shapes)
     body = tidy(body, domain.known)
-    taken = set(thread.params)
+    taken = {*thread.params, *(s.name for s in assumed.implied)}
     body = numbered(named(nest(domain, body), domain, thread, taken))
     declared = tuple(
         Buffer(p, thread.elements[p], tuple(expression(x) for x in shapes[p].extents), Space.GLOBAL)
         for p in thread.params
         if p in thread.elements
     )
-    kernel = assemble(found.name, thread, declared, body)
+    kernel = assemble(found.name, thread, declared, body, assumed)
     verify(kernel)
     return kernel
 

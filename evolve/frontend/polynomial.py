@@ -1,12 +1,14 @@
-"""Integer polynomials over INDEX variables and opaque INDEX terms (floor divisions, remainders, min, max)."""
+"""Integer polynomials over INDEX variables and opaque INDEX terms (floor divisions, remainders, min, max, and
+integers read from memory)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Var, add, index, mul, sub
+from evolve.ir.data import reads
+from evolve.ir.expr import Binary, BinaryOp, Cast, Const, Expr, Load, Var, add, index, mul, sub
 from evolve.ir.printer import print_expr
 from evolve.ir.types import DType
 from evolve.ir.visit import rebuild, variables
@@ -53,6 +55,11 @@ class Poly:
     def names(self) -> frozenset[str]:
         """All variables, those inside opaque atoms too."""
         return frozenset(n for a in self.atoms() for n in variables(a))
+
+    @property
+    def reads(self) -> bool:
+        """Whether it depends on integers read from memory."""
+        return any(reads(a) for a in self.atoms())
 
     def coefficient(self, atom: Expr) -> tuple[Poly, Poly] | None:
         """(a, b) with self = a * atom + b and no atom in a or b; None when it occurs to a higher power."""
@@ -204,6 +211,11 @@ def _substitute_atom(a: Expr, by: Mapping[str, Poly]) -> Poly:
             if not variables(a) & by.keys():
                 return atom(a)
             return _opaque(a.op, polynomial(a.lhs).substitute(by), polynomial(a.rhs).substitute(by))
+        case Cast(arg=Load() as element):
+            if not variables(a) & by.keys():
+                return atom(a)
+            indices = tuple(expression(polynomial(i).substitute(by)) for i in element.indices)
+            return atom(replace(a, arg=replace(element, indices=indices)))
         case _:
             return atom(a)
 

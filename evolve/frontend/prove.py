@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from evolve.frontend.polynomial import ONE, Poly, atom, constant, expression, polynomial, variable
-from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Unary, UnaryOp, Var, compare
+from evolve.ir.expr import Binary, BinaryOp, Cast, Const, Expr, Load, Unary, UnaryOp, Var, compare
 from evolve.ir.types import DType
 from evolve.ir.visit import variables
 
@@ -25,11 +25,24 @@ class Known:
     loops    enclosing loops with their extents, outermost first: 0 <= v <= extent - 1
     facts    polynomials that are >= 0 here
     lowest   least values of the scalars that have one; a scalar without one may be anything
+    values   the largest value in each index array; the least is 0
     """
 
     loops: tuple[tuple[str, Poly], ...] = ()
     facts: tuple[Poly, ...] = ()
     lowest: tuple[tuple[str, int], ...] = ()
+    values: tuple[tuple[str, Poly], ...] = ()
+
+    @property
+    def scalars(self) -> Known:
+        """What holds everywhere: of the scalars and of what index arrays hold."""
+        return Known(lowest=self.lowest, values=self.values)
+
+    def largest(self, element: Expr) -> Poly | None:
+        """The largest value that an integer read from memory has; None for other expressions."""
+        if not isinstance(element, Cast) or not isinstance(element.arg, Load):
+            return None
+        return dict(self.values).get(element.arg.buffer)
 
     def inside(self, name: str, extent: Poly) -> Known:
         """In the body of a loop, which therefore runs at least once."""
@@ -99,10 +112,24 @@ def _smallest(p: Poly, known: Known, depth: int) -> bool:
     for a in _in_order(p):
         if isinstance(a, Binary):
             return _opaque_smallest(p, a, known, depth)
+        top = known.largest(a)
+        if top is not None:
+            return _element_smallest(p, a, top, known, depth)
         if not isinstance(a, Var) or a.name not in lowest:
             return False
         shift[a.name] = variable(a.name) + constant(lowest[a.name])
     return all(c >= 0 for _, c in p.substitute(shift))
+
+
+def _element_smallest(p: Poly, a: Expr, top: Poly, known: Known, depth: int) -> bool:
+    """p >= 0 with an element of an index array at its least, 0, or its largest value."""
+    parts = p.coefficient(a)
+    if parts is None:
+        return False
+    slope, rest = parts
+    if nonnegative(slope, known, 0):
+        return nonnegative(rest, known, depth)
+    return nonnegative(-slope, known, 0) and nonnegative(rest + slope * top, known, depth)
 
 
 def _in_order(p: Poly) -> list[Expr]:
@@ -156,15 +183,26 @@ def simplify(p: Poly, known: Known) -> Poly:
     """An equal polynomial without the divisions, remainders, minima and maxima that ranges decide."""
     for _ in range(16):
         for a in sorted(p.atoms(), key=str):
-            if not isinstance(a, Binary):
+            if isinstance(a, Cast):
+                better = _simpler_element(a, known)
+            elif isinstance(a, Binary):
+                better = _decide(a, known)
+            else:
                 continue
-            better = _decide(a, known)
             if better is not None:
                 p = p.replace(a, better)
                 break
         else:
             return p
     return p
+
+
+def _simpler_element(a: Cast, known: Known) -> Poly | None:
+    """An integer read from memory with simpler subscripts; None where they are simple."""
+    if not isinstance(a.arg, Load):
+        return None
+    indices = tuple(expression(simplify(polynomial(i), known)) for i in a.arg.indices)
+    return None if indices == a.arg.indices else atom(replace(a, arg=replace(a.arg, indices=indices)))
 
 
 def _decide(a: Binary, known: Known) -> Poly | None:

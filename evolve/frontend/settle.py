@@ -18,14 +18,20 @@ from evolve.ir.stmt import For
 
 
 def settle(
-    obligations: list[Obligation], known: Known, by: dict[str, Poly], scalars: list[Scalar]
+    obligations: list[Obligation],
+    known: Known,
+    by: dict[str, Poly],
+    scalars: list[Scalar],
+    implied: tuple[Scalar, ...] = (),
 ) -> tuple[Expr, ...]:
     """Facts over the scalars under which no integer operation leaves its type's range.
 
     Raises RefusalError for an unsigned operation, a narrowing or a division that may go wrong. Signed
-    overflow that cannot be bounded is undefined behaviour, which the source does not have.
+    overflow that cannot be bounded is undefined behaviour, which the source does not have. What may go wrong
+    depending on an implied size is refused too: nothing that is launched could ask for that size.
     """
-    highest = {s.name: s.dtype.limits[1] for s in scalars if s.dtype in INTEGERS}
+    highest = {s.name: s.dtype.limits[1] for s in (*scalars, *implied) if s.dtype in INTEGERS}
+    unasked = frozenset(s.name for s in implied)
     limits: dict[Poly, int] = {}
     places: dict[tuple[Step, ...], Known] = {(): known}
     done: set[tuple[Poly, int | None, int | None, bool, Known]] = set()
@@ -42,10 +48,17 @@ def settle(
         same = (p, d.low, d.high, d.must, here)
         if same not in done:
             done.add(same)
-            _settle_one(o, p, here, highest, limits)
+            made: dict[Poly, int] = {}
+            _settle_one(o, p, here, highest, made)
+            for body, high in made.items():
+                hidden = sorted(body.names() & unasked)
+                if hidden and d.must:
+                    why = f"{_show(p)} may exceed {d.high}, depending on {hidden[0]}"
+                    raise RefusalError(d.line, d.what, why)
+                limits[body] = min(limits.get(body, high), high)
     # In an order that is the same in every run: which of several is left out depends on it.
     in_order = sorted(limits.items(), key=lambda limit: print_expr(expression(limit[0])))
-    kept = _strongest(in_order, Known(lowest=known.lowest))
+    kept = _strongest(in_order, known.scalars)
     facts = [compare(BinaryOp.LE, expression(p), high) for p, high in kept]
     return tuple(sorted(facts, key=print_expr))
 

@@ -15,6 +15,7 @@ from typing import TypeAlias
 from evolve.frontend import ctree
 from evolve.frontend.ctree import Pointer
 from evolve.frontend.expressions import Evaluator, size_of
+from evolve.frontend.indices import is_stable
 from evolve.frontend.polynomial import Poly, constant
 from evolve.frontend.refuse import RefusalError
 from evolve.frontend.updates import updates
@@ -77,6 +78,8 @@ class Thread:
     notes        what the user should know that was assumed
     lanes        loops whose iterations the threads of a block share, with the axis (0 is x)
     strided      indices (`$global.x`, `$blockIdx.x`) of grid-stride loops: a launch of any size covers them
+    reread       arrays whose elements are read where they are used, not where a variable got them: right only
+                 if the kernel writes none of them
     """
 
     body: list[Stmt] = field(default_factory=list)
@@ -89,6 +92,7 @@ class Thread:
     notes: set[str] = field(default_factory=set)
     lanes: dict[str, int] = field(default_factory=dict)
     strided: set[str] = field(default_factory=set)
+    reread: set[str] = field(default_factory=set)
 
 
 class NeedsRegisterError(Exception):
@@ -102,10 +106,11 @@ class NeedsRegisterError(Exception):
 class Variables(Evaluator):
     """Declares, reads and assigns variables; records statements and what they owe."""
 
-    def __init__(self, path: str, forced: frozenset[int]) -> None:
+    def __init__(self, path: str, forced: frozenset[int], indexing: frozenset[int] = frozenset()) -> None:
         super().__init__()
         self._file = path
         self._forced = forced
+        self._indexing = indexing
         self._env: dict[int, Slot] = {}
         self._out: list[Stmt] = []
         self._path: tuple[Step, ...] = ()
@@ -312,6 +317,9 @@ class Variables(Evaluator):
             raise RefusalError(n.line, f"variable {n.name}", reason)
         if isinstance(value, Data) and not _trivial(value.expr):
             late = slot.depth != len(self._loops)
+            if late and slot.depth >= 0 and n.key in self._indexing and is_stable(value.expr):
+                self._thread.reread |= {x.buffer for x in loads(value.expr)}
+                late = False
             if late or size_of(value.expr) > _MAX_INLINE:
                 raise NeedsRegisterError(n.key)
         return value

@@ -10,7 +10,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import gcd
 
-from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Var, add, compare, floordiv, index, mod, mul
+from evolve.ir.expr import (
+    Binary,
+    BinaryOp,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Var,
+    add,
+    compare,
+    floordiv,
+    index,
+    mod,
+    mul,
+)
 from evolve.ir.types import DType
 from evolve.ir.visit import children, rebuild, variables
 
@@ -27,11 +41,13 @@ class Ranges:
     bounds    inclusive constant bounds
     divisors  a constant that divides the variable exactly
     extents   a loop variable's extent where it is not constant: 0 <= v <= extent - 1
+    elements  constant bounds of the integers in an array
     """
 
     bounds: Mapping[str, Range]
     divisors: Mapping[str, int]
     extents: Mapping[str, Expr] = field(default_factory=dict)
+    elements: Mapping[str, Range] = field(default_factory=dict)
 
     def of(self, name: str) -> Range:
         return self.bounds.get(name, UNKNOWN_RANGE)
@@ -262,6 +278,8 @@ def _atom_bounds(atom: Expr, ranges: Ranges) -> Range:
     match atom:
         case Var():
             return ranges.of(atom.name)
+        case Cast(arg=Load(buffer=array)):
+            return ranges.elements.get(array, UNKNOWN_RANGE)
         case Binary(op=BinaryOp.MOD, rhs=Const(value=d)) if d > 0:
             lo, hi = bounds(linear(atom.lhs, ranges), ranges)
             if lo is not None and hi is not None and lo // int(d) == hi // int(d):

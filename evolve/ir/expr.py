@@ -141,7 +141,7 @@ class Select:
 
 @dataclass(frozen=True)
 class Cast:
-    """A C conversion to `dtype`."""
+    """A C conversion to `dtype`. To INDEX: the integer itself, as in a subscript that is read from memory."""
 
     arg: Expr
     dtype: DType

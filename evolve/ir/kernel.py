@@ -11,11 +11,31 @@ from evolve.ir.types import DType
 
 @dataclass(frozen=True)
 class Scalar:
-    """A by-value parameter with its C type. `is_size`: used in bounds or subscripts (INDEX in the body)."""
+    """A by-value parameter with its C type. `is_size`: used in bounds or subscripts (INDEX in the body).
+
+    `implied`: no parameter but a size all the same, the length of an array that only the values in an index
+    array reach into. The workload gives its value, the code cannot ask for it.
+    """
 
     name: str
     dtype: DType
     is_size: bool
+    implied: bool = False
+
+
+@dataclass(frozen=True)
+class Contents:
+    """A premise about an integer array that the kernel only reads: `low <= value < high` for each element.
+
+    `low` and `high` are INDEX expressions over the scalars. `nondecreasing`: the first element is `low`, the
+    last `high - 1`, and none is less than the one before, as the row pointers of a sparse matrix are.
+    Lifting assumes it, proofs of bounds rest on it, and every input that is generated is checked against it.
+    """
+
+    buffer: str
+    low: Expr
+    high: Expr
+    nondecreasing: bool = False
 
 
 @dataclass(frozen=True)
@@ -24,9 +44,10 @@ class Kernel:
 
     params       names of buffers and scalars in the order of the C signature
     buffers      the global arrays among them
-    scalars      the by-value parameters among them
+    scalars      the by-value parameters among them, then implied sizes
     body         the loop nest
     assumptions  BOOL expressions over the scalars that hold whenever this kernel runs
+    contents     premises about index arrays
     max_threads, min_blocks   __launch_bounds__ (0: none)
     """
 
@@ -38,7 +59,13 @@ class Kernel:
     assumptions: tuple[Expr, ...] = ()
     max_threads: int = 0
     min_blocks: int = 0
+    contents: tuple[Contents, ...] = ()
     span: Span | None = field(default=None, compare=False)
+
+    @property
+    def implied(self) -> frozenset[str]:
+        """Names of the sizes that are no parameters."""
+        return frozenset(s.name for s in self.scalars if s.implied)
 
     def buffer(self, name: str) -> Buffer:
         """The global buffer of that name. Raises KeyError."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import islpy as isl
 
 from evolve.ir.affine import simplify
-from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Select, Unary, UnaryOp, Var
+from evolve.ir.data import is_term, step_terms
+from evolve.ir.expr import Binary, BinaryOp, Cast, Const, Expr, Load, Select, Unary, UnaryOp, Var
 from evolve.ir.kernel import Kernel
 from evolve.ir.printer import print_expr
 from evolve.ir.scope import conjuncts, ranges_at
@@ -122,16 +123,19 @@ def sizes_of(kernel: Kernel, assumptions: Sequence[Expr]) -> Sizes:
 class Frame:
     """A named tuple of loop variables over the size parameters, in which expressions are read.
 
-    `env` gives each variable in scope as a piecewise affine function of the tuple.
+    `env` gives each variable in scope as a piecewise affine function of the tuple. `terms` gives integers
+    that are read from memory a dimension of their own, by its name: whatever they are, each has one value.
     """
 
     name: str
     dims: tuple[str, ...]
     space: IslObject
     env: Mapping[str, IslObject]
+    terms: Mapping[Expr, str] = field(default_factory=dict)
 
     @staticmethod
-    def of(name: str, dims: tuple[str, ...], sizes: Sizes) -> Frame:
+    def of(name: str, dims: tuple[str, ...], sizes: Sizes, terms: Mapping[Expr, str] | None = None) -> Frame:
+        """`terms` maps canonical terms to names among `dims`."""
         ctx = context()
         space = isl.Space.set_alloc(ctx, len(sizes.names), len(dims))
         for i, p in enumerate(sizes.names):
@@ -144,7 +148,7 @@ class Frame:
             env[p] = isl.PwAff.var_on_domain(local, isl.dim_type.param, i)
         for i, d in enumerate(dims):
             env[d] = isl.PwAff.var_on_domain(local, isl.dim_type.set, i)
-        frame = Frame(name, dims, space, env)
+        frame = Frame(name, dims, space, env, dict(terms or {}))
         for p, v in sizes.fixed.items():
             env[p] = frame.constant(v)
         return frame
@@ -171,6 +175,11 @@ class Frame:
                 return self._binary(e)
             case Unary(op=UnaryOp.NEG) if e.dtype is DType.INDEX:
                 return self.affine(e.arg).neg()
+            case Cast() if is_term(e):
+                known = self.terms.get(canonical_term(e))
+                if known is None:
+                    raise NonAffineError(print_expr(e))
+                return self.env[known]
             case Select() if e.dtype is DType.INDEX:
                 cond = self.condition(e.cond)
                 then = self.affine(e.then).intersect_domain(cond)
@@ -228,6 +237,20 @@ class Frame:
         return isl.Map.from_multi_pw_aff(out)
 
 
+def canonical_term(e: Expr) -> Expr:
+    """The term with its subscripts in one form, to be found by."""
+    return simplify(e)
+
+
+def path_terms(path: Sequence[For | If]) -> dict[Expr, str]:
+    """The integers read from memory that extents and conditions of a path depend on, with a name for each."""
+    found: dict[Expr, str] = {}
+    for step in path:
+        for t in step_terms(step):
+            found.setdefault(canonical_term(t), "")
+    return {t: print_expr(t) for t in found}
+
+
 def _constant(a: IslObject) -> int | None:
     if not a.is_cst() or a.n_piece() != 1:
         return None
@@ -250,8 +273,14 @@ def _compare(op: BinaryOp, a: IslObject, b: IslObject) -> IslObject:
 def domain(
     frame: Frame, kernel: Kernel, path: Sequence[For | If], in_else: Sequence[bool], sizes: Sizes
 ) -> IslObject:
-    """The instances that the loops and conditions of `path` let through. Raises NonAffineError."""
+    """The instances that the loops and conditions of `path` let through. Raises NonAffineError.
+
+    With terms in the frame these are the instances for all values that the kernel's premises allow them: more
+    than there are in any one run, each with the values at which it would run.
+    """
     out = frame.universe().intersect_params(sizes.known)
+    for t, name in frame.terms.items():
+        out = _within_premises(out, frame, kernel, t, frame.env[name])
     sides = iter(in_else)
     for i, step in enumerate(path):
         if isinstance(step, For):
@@ -264,4 +293,13 @@ def domain(
         else:
             holds = frame.condition(step.cond)
             out = out.intersect(holds.complement() if next(sides) else holds)
+    return out
+
+
+def _within_premises(out: IslObject, frame: Frame, kernel: Kernel, t: Expr, value: IslObject) -> IslObject:
+    """`out` where a term has a value that the kernel's premises allow."""
+    for c in kernel.contents:
+        if isinstance(t, Cast) and isinstance(t.arg, Load) and t.arg.buffer == c.buffer:
+            out = out.intersect(value.ge_set(frame.affine(c.low)))
+            out = out.intersect(value.lt_set(frame.affine(c.high)))
     return out

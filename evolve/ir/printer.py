@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from evolve.ir.expr import Binary, BinaryOp, Call, Cast, Const, Expr, Load, Select, Unary, Var
-from evolve.ir.kernel import Kernel
+from evolve.ir.kernel import Contents, Kernel, Scalar
 from evolve.ir.stmt import Alloc, Barrier, Block, Buffer, For, If, Reduce, Stmt, Store
 from evolve.ir.types import DType, LoopKind
 
@@ -102,11 +102,21 @@ def print_stmt(s: Stmt, indent: str = "", *, origins: bool = False) -> str:
     return "\n".join(_lines(s, indent, origins))
 
 
+def _role(s: Scalar) -> str:
+    return " size, implied" if s.implied else " size" if s.is_size else ""
+
+
+def _contents(c: Contents) -> str:
+    order = ", nondecreasing" if c.nondecreasing else ""
+    return f"values of {c.buffer}: from {print_expr(c.low)}, below {print_expr(c.high)}{order}"
+
+
 def print_kernel(k: Kernel, *, origins: bool = False) -> str:
     """The whole kernel: parameters, assumptions, body."""
     head = [f"kernel {k.name}({', '.join(k.params)})"]
     head += [f"  {_buffer(b)}" for b in k.buffers]
-    head += [f"  {s.name}: {s.dtype.value}{' size' if s.is_size else ''}" for s in k.scalars]
+    head += [f"  {s.name}: {s.dtype.value}{_role(s)}" for s in k.scalars]
+    head += [f"  {_contents(c)}" for c in k.contents]
     head += [f"  assume {print_expr(a)}" for a in k.assumptions]
     if k.max_threads:
         head.append(f"  launch_bounds({k.max_threads}, {k.min_blocks})")

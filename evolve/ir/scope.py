@@ -19,7 +19,7 @@ def ranges_at(kernel: Kernel, path: Iterable[For | If] = ()) -> Ranges:
     for fact in conjuncts(kernel.assumptions):
         _learn(fact, bounds, divisors)
     extents: dict[str, Expr] = {}
-    known = Ranges(bounds, divisors, extents)
+    known = Ranges(bounds, divisors, extents, _elements(kernel))
     for step in path:
         if not isinstance(step, For):
             continue
@@ -30,6 +30,17 @@ def ranges_at(kernel: Kernel, path: Iterable[For | If] = ()) -> Ranges:
             bounds[step.var] = (0, None)
             extents[step.var] = extent
     return known
+
+
+def _elements(kernel: Kernel) -> dict[str, Range]:
+    """Constant bounds of what index arrays hold."""
+    return {
+        c.buffer: (
+            int(c.low.value) if isinstance(c.low, Const) else None,
+            int(c.high.value) - 1 if isinstance(c.high, Const) else None,
+        )
+        for c in kernel.contents
+    }
 
 
 def conjuncts(facts: Iterable[Expr]) -> tuple[Expr, ...]:

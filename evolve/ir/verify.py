@@ -10,7 +10,7 @@ from evolve.ir.kernel import Kernel
 from evolve.ir.math import FUNCTIONS
 from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Leaf, Reduce, Stmt, Store
 from evolve.ir.types import DType, Space
-from evolve.ir.visit import subexpressions, walk
+from evolve.ir.visit import subexpressions, variables, walk
 
 
 class MalformedKernelError(Exception):
@@ -19,7 +19,14 @@ class MalformedKernelError(Exception):
 
 def verify(kernel: Kernel) -> None:
     """Raises MalformedKernelError naming the first invariant that fails."""
-    for check in (_names_are_unique, _everything_in_scope, _accesses_fit_buffers, _calls_are_known):
+    checks = (
+        _names_are_unique,
+        _everything_in_scope,
+        _accesses_fit_buffers,
+        _calls_are_known,
+        _contents_are_read,
+    )
+    for check in checks:
         for message in check(kernel):
             raise MalformedKernelError(f"{kernel.name}: {message}")
 
@@ -33,7 +40,7 @@ def _names_are_unique(k: Kernel) -> Iterator[str]:
         if name in seen:
             yield f"name {name} is declared twice"
         seen.add(name)
-    if set(k.params) != {b.name for b in k.buffers} | {s.name for s in k.scalars}:
+    if set(k.params) != {b.name for b in k.buffers} | {s.name for s in k.scalars if not s.implied}:
         yield "params do not list exactly the buffers and scalars"
 
 
@@ -113,3 +120,16 @@ def _calls_are_known(k: Kernel) -> Iterator[str]:
             for x in subexpressions(e):
                 if isinstance(x, Call) and (x.fn not in FUNCTIONS or len(x.args) != FUNCTIONS[x.fn].arity):
                     yield f"call of unknown function {x.fn}/{len(x.args)}"
+
+
+def _contents_are_read(k: Kernel) -> Iterator[str]:
+    arrays = {b.name: b for b in k.buffers}
+    scalars = {s.name for s in k.scalars}
+    written = {s.stmt.buffer for s in walk(k.body) if isinstance(s.stmt, Leaf)}
+    for c in k.contents:
+        if c.buffer not in arrays or arrays[c.buffer].dtype.is_float:
+            yield f"values are given for {c.buffer}, which is no integer array of the kernel"
+        if c.buffer in written:
+            yield f"values are given for {c.buffer}, which the kernel writes"
+        if not variables(c.low) | variables(c.high) <= scalars:
+            yield f"the values of {c.buffer} are limited by more than scalars"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from evolve.ir.expr import Expr
-from evolve.ir.poly import IslObject, NonAffineError, limited
+from evolve.ir.data import step_terms
+from evolve.ir.expr import Expr, Load
+from evolve.ir.poly import Frame, IslObject, NonAffineError, domain, limited, path_terms
 from evolve.ir.printer import print_expr
+from evolve.ir.stmt import For, If
 from evolve.ir.types import Space
+from evolve.ir.visit import walk
 from evolve.legality.instances import Statement
 from evolve.legality.model import Model
 from evolve.legality.proof import Finding, Proof, refuted, unknown
@@ -24,7 +27,40 @@ def check_bounds(p: Proof) -> list[Finding]:
             found = _access(p, st, buffer, indices, where)
             if found is not None:
                 out.append(found)
+    return out + _steps(p)
+
+
+def _steps(p: Proof) -> list[Finding]:
+    """E-BOUNDS for what extents and conditions read: wherever a loop is reached, not only where it runs."""
+    out: list[Finding] = []
+    model = p.target
+    for site in walk(model.kernel.body):
+        step = site.stmt
+        if not isinstance(step, For | If) or not step_terms(step):
+            continue
+        terms = path_terms((*site.path, step))
+        frame = Frame.of("", (*(x.var for x in site.loops), *terms.values()), model.sizes, terms)
+        try:
+            with limited(p.limits.operations):
+                where = domain(frame, model.kernel, site.path, site.in_else, model.sizes)
+                for t in step_terms(step):
+                    assert isinstance(t.arg, Load)
+                    outside = where.subtract(_inside(frame, model, t.arg, where))
+                    if not outside.is_empty():
+                        text = print_expr(t.arg)
+                        hint = "guard the loop, or split by a factor that divides the extent"
+                        message = f"{text}, read to know how often something runs, leaves the buffer"
+                        out.append(refuted("E-BOUNDS", message, repair=hint))
+        except NonAffineError as e:
+            out.append(unknown("E-BOUNDS", f"where {e} is read is outside what the prover can express"))
     return out
+
+
+def _inside(frame: Frame, model: Model, load: Load, where: IslObject) -> IslObject:
+    for i, extent in zip(load.indices, model.buffers[load.buffer].extents, strict=True):
+        v = frame.affine(i)
+        where = where.intersect(v.ge_set(frame.constant(0))).intersect(v.lt_set(frame.affine(extent)))
+    return where
 
 
 def _access(

@@ -87,7 +87,7 @@ def pair_slots(p: Proof, st: Statement, src: Statement) -> list[tuple[int, int]]
     if p.source.model.buffers[a.buffer].dtype is not p.target.buffers[b.buffer].dtype:
         raise MismatchError(a.value, b.value)
     assert b.origin is not None
-    by = dict(zip(src.frame.dims, b.origin.instance, strict=True))
+    by = dict(zip(src.loop_dims, b.origin.instance, strict=True))
     slots = Slots()
     _Comparison(p, st, slots).compare(substitute(a.value, by), b.value, st.instances)
     return slots.pairs
@@ -103,7 +103,9 @@ class _Comparison:
         """Raises MismatchError unless `s` (source, in the target's loops) and `t` are the same on `where`."""
         if s.dtype is not t.dtype:
             raise MismatchError(s, t)
-        if s.dtype is DType.INDEX and not loads(s) and not loads(t):
+        if s.dtype is DType.INDEX and (not (loads(s) or loads(t)) or self._known(s, t)):
+            self._skip(True, s)
+            self._skip(False, t)
             return self._index(s, t, where)
         if s.dtype is DType.BOOL and self._condition(s, t, where):
             return None
@@ -128,13 +130,26 @@ class _Comparison:
         if not differ.is_empty():
             raise MismatchError(s, t, differ)
 
+    def _known(self, s: Expr, t: Expr) -> bool:
+        """Whether both are functions of the instance although they read memory: its path reads the same."""
+        try:
+            self.st.frame.affine(s)
+            self.st.frame.affine(t)
+        except NonAffineError:
+            return False
+        return True
+
     def _condition(self, s: Expr, t: Expr, where: IslObject) -> bool:
         frame = self.st.frame
         try:
             a, b = frame.condition(s).intersect(where), frame.condition(t).intersect(where)
         except NonAffineError:
             return False
-        return bool(a.is_equal(b))
+        if not a.is_equal(b):
+            return False
+        self._skip(True, s)
+        self._skip(False, t)
+        return True
 
     def _decided(self, s: Expr, t: Expr, where: IslObject) -> None:
         """One side has dropped a Select whose condition is settled on these instances."""
@@ -151,6 +166,7 @@ class _Comparison:
         else:
             raise MismatchError(s, t)
         of_source = select is s
+        self._skip(of_source, select.cond)
         if not first:
             self._skip(of_source, dropped)
         if of_source:
@@ -181,6 +197,10 @@ class _Comparison:
             for x, y in zip(s.indices, t.indices, strict=True):
                 self.compare(x, y, where)
         else:
+            for i in s.indices:
+                self._skip(True, i)
+            for i in t.indices:
+                self._skip(False, i)
             self.slots.pairs.append((self.slots.source, self.slots.target))
         self.slots.source += 1
         self.slots.target += 1

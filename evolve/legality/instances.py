@@ -47,7 +47,8 @@ class Read:
 
 @dataclass(frozen=True)
 class Statement:
-    """A leaf with its instances: loop variables, then the thread axes it is replicated over."""
+    """A leaf with its instances: loop variables, then the thread axes it is replicated over, then the
+    integers read from memory that decide whether it runs (`Frame.terms`)."""
 
     name: str
     leaf: Leaf
@@ -58,6 +59,11 @@ class Statement:
     threads: tuple[str | int, ...]
     time: Moment
     reads: tuple[Read, ...]
+
+    @property
+    def loop_dims(self) -> tuple[str, ...]:
+        """The dimensions that are loops, outermost first."""
+        return tuple(x.var for x in self.site.loops)
 
     @property
     def is_copy(self) -> bool:

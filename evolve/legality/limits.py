@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from evolve.ir.affine import simplify
+from evolve.ir.data import reads
 from evolve.ir.expr import BinaryOp, Const, Expr, compare
 from evolve.ir.kernel import Kernel
 from evolve.ir.scope import ranges_at
@@ -51,6 +52,8 @@ def _grid(p: Proof) -> list[Finding]:
         if not isinstance(loop, For) or not loop.kind.is_grid:
             continue
         extent = simplify(loop.extent, ranges_at(p.target.kernel, site.path))
+        if reads(extent):
+            out.append(refuted("E-GRID", f"the extent of grid loop {loop.var} is read from memory"))
         if not variables(extent) <= scalars:
             out.append(refuted("E-GRID", f"the extent of grid loop {loop.var} depends on loops around it"))
         most = GRID_MOST[loop.kind]

@@ -14,6 +14,10 @@ The execution model of a transformed kernel, as code generation renders it:
 * A local buffer is undefined whenever its declaration is passed, so for value flow a cell carries
   the sequential loops around the declaration; for races a shared cell does not, because the bytes
   are the same.
+* Where loop bounds or conditions read memory that nobody writes, an instance carries what they read:
+  there are instances for all values allowed, and a run has those with the values that memory holds.
+  Source and target instances correspond only with the same values (`Proof.origin_map`), so what holds
+  for all of them holds for those of any run.
 
 Time is the position in the text: [position, loop variable, position, ...] over the sequential
 loops only. Why leaving out block and thread coordinates is right: in a race-free program two
@@ -27,18 +31,20 @@ independent (`source_race`), their order is one of many that all mean the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from evolve.ir.data import index_arrays, step_terms
 from evolve.ir.expr import Expr, Load, Select
 from evolve.ir.kernel import Kernel
 from evolve.ir.layout import LayoutError, RegisterLayout, register_layouts, slot_of
-from evolve.ir.poly import Frame, IslObject, NonAffineError, Sizes, domain
+from evolve.ir.poly import Frame, IslObject, NonAffineError, Sizes, domain, path_terms
+from evolve.ir.printer import print_stmt
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Alloc, Barrier, Block, Buffer, For, If, Leaf, Reduce, Store
 from evolve.ir.types import LoopKind, Space
-from evolve.ir.visit import Site, children, walk
+from evolve.ir.visit import Site, children, leaves, walk
 from evolve.legality.instances import (
     BarrierPoint,
     Declared,
@@ -73,6 +79,7 @@ class Model:
         self.sizes = sizes
         self.source = source
         self.buffers: dict[str, Buffer] = {b.name: b for b in kernel.buffers}
+        self.kernel_writes = frozenset(leaf.buffer for leaf, _ in leaves(kernel.body))
         self.declared: dict[str, Declared] = {}
         for site in walk(kernel.body):
             if isinstance(site.stmt, Alloc):
@@ -177,9 +184,12 @@ class Model:
                 threads.append(name)
             else:
                 threads.append(0)
+        terms = path_terms(site.path)
+        self._check_terms(leaf, site, terms)
         dims += [name for name, _ in extra]
+        dims += terms.values()
         name = f"{self._prefix}{len(self.statements)}"
-        frame = Frame.of(name, tuple(dims), self.sizes)
+        frame = Frame.of(name, tuple(dims), self.sizes, terms)
         inst = domain(frame, self.kernel, site.path, site.in_else, self.sizes)
         for d, n in extra:
             v = frame.env[d]
@@ -189,6 +199,36 @@ class Model:
         self.statements.append(
             Statement(name, leaf, site, frame, inst.coalesce(), blocks, tuple(threads), time, reads)
         )
+
+    def _check_terms(self, leaf: Leaf, site: Site, terms: Mapping[Expr, str]) -> None:
+        """Raises ModelError E-DATA-LOOP (unknown) where a statement runs as often as data says and more than
+        that would have to be known.
+
+        The instances of such a statement are those for all values that data may have. That is as good as the
+        real ones for contributions to a reduction, which are compared as sets. A store must not be taken for
+        one that surely happens: what it writes has to be declared inside, where it happens or nothing does.
+        """
+        if not terms:
+            return
+        arrays = {b.name for b in self.kernel.buffers}
+        for buffer in sorted(frozenset[str]().union(*(index_arrays(t) for t in terms))):
+            if buffer not in arrays or buffer in self.kernel_writes:
+                raise ModelError(
+                    "E-DATA-LOOP",
+                    f"how often `{print_stmt(leaf)}` runs is read from {buffer}, which may change",
+                    refuted=False,
+                )
+        if isinstance(leaf, Reduce):
+            return
+        last = max(i for i, step in enumerate(site.path) if step_terms(step))
+        declared = self.declared.get(leaf.buffer)
+        inside = declared is not None and len(declared.site.path) > last
+        if not inside or declared is None or declared.site.path[last] is not site.path[last]:
+            raise ModelError(
+                "E-DATA-LOOP",
+                f"`{print_stmt(leaf)}` happens as often as data says, and is seen outside of that",
+                refuted=False,
+            )
 
     def value(self, st: Statement | BarrierPoint, x: Expr | str | int) -> IslObject:
         """A loop variable, a number or an expression as a function of the statement's instance."""
@@ -238,11 +278,12 @@ class Model:
             return []
         tags: list[Expr | str | int] = list(st.blocks)
         around = [x for x in declared.site.loops if not (x.kind.is_grid or x.kind.is_thread)]
+        terms = tuple(path_terms(declared.site.path).values())
         if declared.buffer.space is Space.SHARED:
             if any(x.kind.is_thread for x in declared.site.loops):
                 raise ModelError("E-SHARED-SCOPE", f"shared buffer {buffer} is declared inside a thread loop")
-            return tags if physical else [*tags, *(x.var for x in around)]
-        tags += [x.var for x in around]
+            return tags if physical else [*tags, *(x.var for x in around), *terms]
+        tags += [*(x.var for x in around), *terms]
         layout = self.layouts.get(buffer)
         owners: set[LoopKind] = set()
         if layout is not None:

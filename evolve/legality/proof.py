@@ -8,7 +8,10 @@ from functools import cached_property
 import islpy as isl
 
 from evolve.dsl.diagnostic import Diagnostic
-from evolve.ir.poly import IslObject, context
+from evolve.ir.expr import Cast, Expr, Load
+from evolve.ir.poly import IslObject, NonAffineError, canonical_term, context
+from evolve.ir.printer import print_expr
+from evolve.ir.visit import substitute
 from evolve.legality.analysis import Analysis
 from evolve.legality.flow import Flow
 from evolve.legality.instances import ModelError, Statement
@@ -51,7 +54,8 @@ class Original:
                 raise ModelError(
                     "E-SOURCE", "the lifted kernel does not number its statements", refuted=False
                 )
-            own = st.frame.map_to(st.name, [st.frame.affine(e) for e in o.instance])
+            terms = [st.frame.env[name] for name in st.frame.terms.values()]
+            own = st.frame.map_to(st.name, [*(st.frame.affine(e) for e in o.instance), *terms])
             if not own.is_equal(st.frame.map_to(st.name, [st.frame.env[d] for d in st.frame.dims])):
                 raise ModelError(
                     "E-SOURCE",
@@ -85,21 +89,51 @@ class Proof:
             if origin is None:
                 continue
             src = self.source.by_id.get(origin.stmt)
-            if src is None or len(src.frame.dims) != len(origin.instance):
+            if src is None or len(src.loop_dims) != len(origin.instance):
                 out.append(refuted("E-COVERAGE", f"{describe(st)} claims an unknown origin {origin.stmt}"))
         return out
 
     def origin_map(self, st: Statement) -> IslObject:
-        """Target instances to source instances, as claimed. Raises NonAffineError."""
+        """Target instances to source instances, as claimed: of loops, and with the same values in memory.
+
+        Raises NonAffineError.
+        """
         key = st.name
         cached = self._origins.get(key)
         if cached is None:
             src = self.source_of(st)
             assert src is not None and st.leaf.origin is not None
             values = [st.frame.affine(e) for e in st.leaf.origin.instance]
+            values += [self._value_of(st, src, t) for t in src.frame.terms]
             cached = st.frame.map_to(src.name, values).intersect_domain(st.instances)
             self._origins[key] = cached
         return cached
+
+    def _value_of(self, st: Statement, src: Statement, term: Expr) -> IslObject:
+        """What the target reads where the source reads `term`: an element of the same array that nobody
+        writes, with the same subscripts. Raises NonAffineError when the target's path reads no such thing."""
+        assert st.leaf.origin is not None
+        wanted = substitute(term, dict(zip(src.loop_dims, st.leaf.origin.instance, strict=True)))
+        known = st.frame.terms.get(canonical_term(wanted))
+        if known is not None:
+            return st.frame.env[known]
+        for mine, name in st.frame.terms.items():
+            if self._same_element(st, mine, wanted):
+                return st.frame.env[name]
+        raise NonAffineError(print_expr(wanted))
+
+    def _same_element(self, st: Statement, mine: Expr, wanted: Expr) -> bool:
+        assert isinstance(mine, Cast) and isinstance(wanted, Cast)
+        a, b = mine.arg, wanted.arg
+        if not isinstance(a, Load) or not isinstance(b, Load) or a.buffer != b.buffer:
+            return False
+        try:
+            pairs = zip(a.indices, b.indices, strict=True)
+            return all(
+                st.instances.is_subset(st.frame.affine(x).eq_set(st.frame.affine(y))) for x, y in pairs
+            )
+        except NonAffineError:
+            return False
 
     @cached_property
     def _origins(self) -> dict[str, IslObject]:

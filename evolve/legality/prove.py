@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 
 from evolve.dsl.diagnostic import Diagnostic
 from evolve.ir.expr import Expr
-from evolve.ir.kernel import Kernel
+from evolve.ir.kernel import Contents, Kernel
 from evolve.ir.poly import Frame, IslLimitError, NonAffineError, Sizes, fixed_scalars, limited, sizes_of
 from evolve.ir.printer import print_expr
 from evolve.legality.analysis import SET_UP, analysis_of, facts_of
@@ -94,7 +94,7 @@ def _prove(source: Kernel, target: Kernel, limits: Limits, skip: Collection[str]
         if sizes.known.is_empty():
             raise ModelError("E-ASSUME", "no sizes satisfy the assumptions")
         model = analysis.model(target)
-        launch = (*alignments(target), *map(print_expr, grid_facts(target)))
+        launch = (*alignments(target), *map(print_expr, grid_facts(target)), *map(_premise, target.contents))
         proof = Proof(original, model, analysis, Flow(model, limits.operations), limits)
         findings += proof.claims()
     except (ModelError, NonAffineError, IslLimitError) as e:
@@ -120,6 +120,11 @@ def _prove(source: Kernel, target: Kernel, limits: Limits, skip: Collection[str]
     )
 
 
+def _premise(c: Contents) -> str:
+    order = ", none less than the one before" if c.nondecreasing else ""
+    return f"{c.buffer} holds integers from {print_expr(c.low)}, below {print_expr(c.high)}{order}"
+
+
 def _keeps_assumptions(source: Kernel, facts: tuple[Expr, ...]) -> None:
     """Raises ModelError when the target, whose assumptions become the guard, lost one of the source's."""
     for fact in facts_of(source):
@@ -130,9 +135,10 @@ def _keeps_assumptions(source: Kernel, facts: tuple[Expr, ...]) -> None:
 
 
 def _same_parameters(source: Kernel, target: Kernel, sizes: Sizes) -> None:
-    """Raises ModelError unless both take the same scalars and the same arrays, extents being equal
-    under the assumptions (a specialized size may appear as its value)."""
+    """Raises ModelError unless both take the same scalars and the same arrays with the same contents, extents
+    being equal under the assumptions (a specialized size may appear as its value)."""
     same = source.scalars == target.scalars and len(source.buffers) == len(target.buffers)
+    same = same and source.contents == target.contents
     frame = Frame.of("", (), sizes)
     for a, b in zip(source.buffers, target.buffers, strict=False):
         same = same and (a.name, a.dtype, a.space, len(a.extents)) == (

@@ -116,7 +116,8 @@ def _arithmetic(kernel: Kernel, v: Value) -> Expr:
         case int():
             return index(v)
         case Name():
-            sizes = [s.name for s in kernel.scalars if s.is_size]
+            # No launch could ask for an implied size.
+            sizes = [s.name for s in kernel.scalars if s.is_size and not s.implied]
             if v.text not in sizes:
                 raise RefusedError(
                     "E-NAME",

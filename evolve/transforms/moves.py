@@ -112,7 +112,7 @@ def _knowledge(kernel: Kernel, sizes: Mapping[str, tuple[int, ...]]) -> Iterator
     ranges = ranges_at(kernel)
     for s in kernel.scalars:
         low, high = ranges.of(s.name)
-        if not s.is_size or (low is not None and low == high):
+        if not s.is_size or s.implied or (low is not None and low == high):
             continue
         known = ranges.divisors.get(s.name, 1)
         used = sizes.get(s.name, ())

@@ -14,6 +14,7 @@ from evolve.ir.stmt import For
 from evolve.ir.types import DType
 from evolve.ir.visit import variables, walk
 from evolve.workload.gates import gates, inside, works
+from evolve.workload.implied import largest_side, trips, values_of, with_implied
 from evolve.workload.model import ArraySpec, LaunchSpec, Role, Sizes, Workload
 from evolve.workload.pitches import pitches
 from evolve.workload.sizes import size_text
@@ -51,7 +52,10 @@ class LiftedKernel(Protocol):
 def infer(lifted: LiftedKernel) -> Workload:
     """Roles from reads and writes, extents from the IR, sizes far out of any L2, launch from the original."""
     kernel = lifted.kernel
-    arrays = tuple(ArraySpec(b.name, _role(kernel, b.name), b.dtype, b.extents) for b in kernel.buffers)
+    arrays = tuple(
+        ArraySpec(b.name, _role(kernel, b.name), b.dtype, b.extents, values_of(kernel, b.name))
+        for b in kernel.buffers
+    )
     timed = _timed(kernel, lifted.no_wrap)
     check = _checked(kernel, lifted.no_wrap)
     launch = LaunchSpec(lifted.original.grid, lifted.original.block, lifted.original.shared_bytes)
@@ -93,6 +97,8 @@ def _timed(kernel: Kernel, no_wrap: tuple[Expr, ...]) -> Sizes:
     work = {n for e in extents for n in _factors(e) if n in sizes}
     if len(work) > len(largest) >= 1:
         side = _COMPUTE_BOUND if len(work) == 3 else 2 ** (_LOG2_WORK // len(work))
+    elif kernel.contents:
+        side = largest_side(kernel, len(largest))
     elif len(largest) == 2:
         side = _TWO_DIMENSIONS
     else:
@@ -102,6 +108,7 @@ def _timed(kernel: Kernel, no_wrap: tuple[Expr, ...]) -> Sizes:
     # Conditions on sizes alone first; what follows keeps them, so a size that they bind does not grow again.
     data, gate = _data_scalars(kernel), gates(kernel)
     chosen |= {n: int(v) for n, v in pitches(kernel, {**data, **chosen}).items() if n in chosen}
+    chosen |= {n: int(v) for n, v in with_implied(kernel, chosen).items()}
     before = dict(chosen)
     chosen = {n: int(v) for n, v in inside(gate, {**data, **chosen}, ()).items() if n in chosen}
     while failing := {n for f in no_wrap if not evaluate(f, chosen) for n in variables(f) & chosen.keys()}:
@@ -132,7 +139,7 @@ def _work(kernel: Kernel, sizes: Sizes) -> set[str]:
     for site in walk(kernel.body):
         low, high, total, names = dict(sizes), dict(sizes), 1, set[str]()
         for loop in site.loops:
-            extent = max(1, *(int(evaluate(loop.extent, at)) for at in (low, high)))
+            extent = max(1, *(trips(loop.extent, at) for at in (low, high)))
             total *= extent
             names |= variables(loop.extent)
             low[loop.var], high[loop.var] = 0, extent - 1

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from evolve.ir.errors import EvolveError
 from evolve.ir.types import DType
 from evolve.workload.model import FAMILIES, ArraySpec, Sizes, Workload
+from evolve.workload.structure import draw
 
 _NUMPY: dict[DType, np.dtype[Any]] = {
     DType.F32: np.dtype(np.float32),
@@ -31,8 +32,8 @@ def numpy_dtype(dtype: DType) -> np.dtype[Any]:
 def generate(workload: Workload, sizes: Sizes, family: str, seed: int) -> dict[str, NDArray[Any]]:
     """Arrays for the `in` and `inout` arguments at those sizes, C-ordered.
 
-    Values depend on the seed, the family, the array's name and the shape only. Raises EvolveError
-    bad-workload for an unknown family.
+    Values depend on the seed, the family, the array's name and the shape only; those of arrays with a values
+    clause on neither seed nor family. Raises EvolveError bad-workload for an unknown family, bad-values.
     """
     if family not in FAMILIES:
         known = ", ".join(FAMILIES)
@@ -41,7 +42,7 @@ def generate(workload: Workload, sizes: Sizes, family: str, seed: int) -> dict[s
 
 
 def values(array: ArraySpec, sizes: Sizes, family: str, seed: int) -> NDArray[Any]:
-    """One array's values; integers are small whatever the family.
+    """One array's values; integers are small whatever the family, or what the array's values clause says.
 
     normal       standard normal
     uniform      uniform in [-1, 1)
@@ -52,6 +53,8 @@ def values(array: ArraySpec, sizes: Sizes, family: str, seed: int) -> NDArray[An
     shifted      normal plus 1000: a small spread on a large mean
     spikes       one in 64, at random, normal times 100, the others 0
     """
+    if array.values is not None:
+        return draw(array, array.values, sizes)
     shape = array.shape(sizes)
     dtype = numpy_dtype(array.dtype)
     rng = _generator(seed, family, array.name)

@@ -17,17 +17,46 @@ Contract = Literal["exact", "reassociate", "fast", "mixed"]
 Sizes = Mapping[str, int | float]
 """Values of all scalar parameters, data scalars included."""
 
+Distribution = Literal["uniform", "banded", "power-law"]
+DISTRIBUTIONS = ("uniform", "banded", "power-law")
+
 FAMILIES = ("normal", "uniform", "ones", "ramp", "wide", "alternating", "shifted", "spikes")
 
 
 @dataclass(frozen=True)
+class Values:
+    """What the integers in an array are: `low <= value < high`, INDEX expressions over the scalars.
+
+    nondecreasing   the first is `low`, the last `high - 1`, none less than the one before: row pointers
+    distribution    how they are drawn (`workload.structure`); `parameter` is the half width of a band in
+                    elements, or the exponent of a power law
+    seed            of the drawing: these values are the same in every input family and every run
+    """
+
+    low: Expr
+    high: Expr
+    nondecreasing: bool = False
+    distribution: Distribution = "uniform"
+    parameter: float | None = None
+    seed: int = 0
+
+    def limits(self, sizes: Sizes) -> tuple[int, int]:
+        """The least and the greatest value allowed at those sizes."""
+        return int(evaluate(self.low, sizes)), int(evaluate(self.high, sizes)) - 1
+
+
+@dataclass(frozen=True)
 class ArraySpec:
-    """One array argument. `extents` are INDEX expressions over the scalars, outermost first."""
+    """One array argument. `extents` are INDEX expressions over the scalars, outermost first.
+
+    `values`: what its integers are, for arrays that hold subscripts or loop bounds.
+    """
 
     name: str
     role: Role
     dtype: DType
     extents: tuple[Expr, ...]
+    values: Values | None = None
 
     def shape(self, sizes: Sizes) -> tuple[int, ...]:
         """The extents in elements at those sizes."""
@@ -107,6 +136,7 @@ class Workload:
                     "role": a.role,
                     "dtype": a.dtype.value,
                     "extents": [size_text(e) for e in a.extents],
+                    **({} if a.values is None else {"values": values_dict(a.values)}),
                 }
                 for a in self.arrays
             },
@@ -117,3 +147,16 @@ class Workload:
             "families": list(self.families),
             "assumed": list(self.assumed),
         }
+
+
+def values_dict(v: Values) -> dict[str, Any]:
+    """JSON data: all of a values clause, size expressions as text."""
+    out: dict[str, Any] = {"range": [size_text(v.low), size_text(v.high)]}
+    if v.nondecreasing:
+        out["nondecreasing"] = True
+    out["distribution"] = v.distribution
+    if v.parameter is not None:
+        out["parameter"] = v.parameter
+    if v.seed:
+        out["seed"] = v.seed
+    return out

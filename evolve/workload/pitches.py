@@ -13,6 +13,7 @@ from evolve.ir.expr import Expr, Load
 from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import For
 from evolve.ir.visit import Site, subexpressions, variables, walk
+from evolve.workload.implied import trips
 from evolve.workload.model import Sizes
 
 
@@ -42,7 +43,7 @@ def _widen(subscript: Expr, site: Site, free: set[str], now: dict[str, int | flo
     depth = {loop.var: d for d, loop in enumerate(site.loops)}
     low, high = dict(now), dict(now)
     for loop in site.loops:
-        last = max(int(evaluate(loop.extent, low)), int(evaluate(loop.extent, high))) - 1
+        last = max(trips(loop.extent, low), trips(loop.extent, high)) - 1
         low[loop.var], high[loop.var] = 0, max(0, last)
     terms = [
         (variables(atom), abs(factor) * _reach(atom, low, high)) for atom, factor in linear(subscript).terms

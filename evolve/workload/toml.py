@@ -15,10 +15,12 @@ from evolve.workload.model import (
     FAMILIES,
     ArraySpec,
     Contract,
+    Distribution,
     LaunchSpec,
     Role,
     Sizes,
     Tolerance,
+    Values,
     Workload,
 )
 from evolve.workload.sizes import parse_size, size_text
@@ -32,10 +34,19 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+class _Values(_Strict):
+    range: list[SizeText] | None = Field(default=None, min_length=2, max_length=2)
+    nondecreasing: bool | None = None
+    distribution: Distribution | None = None
+    parameter: float | int | None = Field(default=None, gt=0, allow_inf_nan=False)
+    seed: int | None = Field(default=None, ge=0)
+
+
 class _Array(_Strict):
     role: Role | None = None
     dtype: Literal["f32", "f64", "i32", "u32", "i64", "u64"] | None = None
     extents: list[SizeText] | None = None
+    values: _Values | None = None
 
 
 class _Launch(_Strict):
@@ -71,7 +82,7 @@ def to_toml(w: Workload) -> str:
     for a in w.arrays:
         extents = ", ".join(_text(size_text(e)) for e in a.extents)
         out += [f"[arrays.{a.name}]", f"role = {_text(a.role)}", f"dtype = {_text(a.dtype.value)}"]
-        out += [f"extents = [{extents}]", ""]
+        out += [f"extents = [{extents}]", *_values_lines(a), ""]
     out.append("[launch]")
     for name, dims in (("grid", w.launch.grid), ("block", w.launch.block)):
         out.append(f"{name} = [{', '.join(_text(size_text(e)) for e in dims)}]")
@@ -80,6 +91,21 @@ def to_toml(w: Workload) -> str:
     out += ["", "[tolerance]", f"relative = {_number(w.tolerance.relative)}"]
     out.append(f"absolute = {_number(w.tolerance.absolute)}")
     return "\n".join(out) + "\n"
+
+
+def _values_lines(a: ArraySpec) -> list[str]:
+    v = a.values
+    if v is None:
+        return []
+    out = [f"[arrays.{a.name}.values]", f"range = [{_text(size_text(v.low))}, {_text(size_text(v.high))}]"]
+    if v.nondecreasing:
+        out.append("nondecreasing = true")
+    out.append(f"distribution = {_text(v.distribution)}")
+    if v.parameter is not None:
+        out.append(f"parameter = {_number(v.parameter)}")
+    if v.seed:
+        out.append(f"seed = {v.seed}")
+    return out
 
 
 def _text(s: str) -> str:
@@ -147,7 +173,29 @@ def _array(base: ArraySpec, given: _Array | None) -> ArraySpec:
     if given.extents is not None:
         extents = _read(given.extents, f"arrays.{base.name}.extents")
     dtype = base.dtype if given.dtype is None else DType(given.dtype)
-    return ArraySpec(base.name, given.role or base.role, dtype, extents)
+    return ArraySpec(base.name, given.role or base.role, dtype, extents, _values(base, given.values))
+
+
+def _values(base: ArraySpec, given: _Values | None) -> Values | None:
+    """The base's clause with what is given instead; another distribution has another parameter."""
+    old = base.values
+    if given is None:
+        return old
+    if old is None:
+        if given.range is None:
+            raise EvolveError("bad-size", f"workload key arrays.{base.name}.values needs a range")
+        old = Values(parse_size(0), parse_size(1))
+    low, high = old.low, old.high
+    if given.range is not None:
+        low, high = _read(given.range, f"arrays.{base.name}.values.range")
+    return Values(
+        low,
+        high,
+        old.nondecreasing if given.nondecreasing is None else given.nondecreasing,
+        given.distribution or old.distribution,
+        old.parameter if given.distribution is None and given.parameter is None else given.parameter,
+        old.seed if given.seed is None else given.seed,
+    )
 
 
 def _launch(given: _Launch) -> LaunchSpec:

@@ -37,6 +37,7 @@ def _errors(w: Workload, k: Kernel, no_wrap: tuple[Expr, ...]) -> Iterator[Evolv
     if w.entry != k.name:
         yield EvolveError("workload-mismatch", f"the workload is for {w.entry}, the kernel is {k.name}")
     yield from _arrays(w, k)
+    yield from _values(w, k)
     if not w.timed:
         yield EvolveError("missing-scalar", "the workload times no sizes")
     gate = gates(k)
@@ -44,6 +45,7 @@ def _errors(w: Workload, k: Kernel, no_wrap: tuple[Expr, ...]) -> Iterator[Evolv
         for at, sizes in enumerate(sets, start=1):
             yield from _sizes(sizes, k, f"{title} sizes {at}")
             yield from _extents(w, k, sizes, f"{title} sizes {at}")
+            yield from _ranges(w, k, sizes, f"{title} sizes {at}")
             for fact in no_wrap:
                 if not evaluate(fact, sizes):
                     yield EvolveError(
@@ -88,6 +90,46 @@ def _arrays(w: Workload, k: Kernel) -> Iterator[EvolveError]:
             unknown = sorted(variables(e) - scalars)
             if unknown:
                 yield EvolveError("unknown-scalar", f"launch: {size_text(e)} uses {unknown[0]}")
+
+
+def _values(w: Workload, k: Kernel) -> Iterator[EvolveError]:
+    scalars = {s.name for s in k.scalars}
+    for a in w.arrays:
+        if a.values is None:
+            continue
+        if a.dtype.is_float or a.role != "in":
+            yield EvolveError(
+                "workload-mismatch", f"array {a.name}: only integer inputs have a values clause"
+            )
+        for e in (a.values.low, a.values.high):
+            unknown = sorted(variables(e) - scalars)
+            if unknown:
+                yield EvolveError("unknown-scalar", f"array {a.name}: {size_text(e)} uses {unknown[0]}")
+    for c in k.contents:
+        given = w.array(c.buffer).values
+        if given is None or (c.nondecreasing and not given.nondecreasing):
+            what = "row pointers" if c.nondecreasing else "subscripts"
+            hint = f"[arrays.{c.buffer}.values] says what they are"
+            yield EvolveError("workload-mismatch", f"array {c.buffer} must hold {what}", hint=hint)
+
+
+def _ranges(w: Workload, k: Kernel, sizes: Sizes, where: str) -> Iterator[EvolveError]:
+    """Values that the kernel relies on, which those of the workload must not leave."""
+    for c in k.contents:
+        given = w.array(c.buffer).values
+        assert given is not None
+        low, high = given.limits(sizes)
+        least, most = int(evaluate(c.low, sizes)), int(evaluate(c.high, sizes)) - 1
+        exact = c.nondecreasing and (low, high) != (least, most)
+        if exact or low < least or high > most:
+            message = f"{where}: array {c.buffer} holds {low} to {high}, the kernel takes {least} to {most}"
+            yield EvolveError("workload-mismatch", message)
+    for a in w.arrays:
+        if a.values is not None:
+            low, high = a.values.limits(sizes)
+            if not a.dtype.limits[0] <= low <= high <= a.dtype.limits[1]:
+                message = f"{where}: array {a.name} cannot hold {low} to {high}"
+                yield EvolveError("workload-mismatch", message)
 
 
 def _sizes(sizes: Sizes, k: Kernel, where: str) -> Iterator[EvolveError]:

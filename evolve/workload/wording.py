@@ -11,7 +11,7 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from evolve.ir.errors import EvolveError
-from evolve.workload.model import FAMILIES, Contract, Role
+from evolve.workload.model import DISTRIBUTIONS, FAMILIES, Contract, Role
 
 _BRANCHES = ("int", "float", "str", "bool")
 """Members of unions, which pydantic puts behind the keys."""
@@ -37,11 +37,21 @@ EXPECTED: Mapping[tuple[str, ...], str] = {
     ("check", "*"): _SETS.format("check"),
     ("check", "*", "*"): "a finite number, without quotes",
     ("arrays",): "a table for each array, under the heading [arrays.NAME]",
-    ("arrays", "*"): "a table under the heading [arrays.NAME], with role, dtype or extents",
+    ("arrays", "*"): "a table under the heading [arrays.NAME], with role, dtype, extents or values",
     ("arrays", "*", "role"): f"role = {_either(get_args(Role))}",
     ("arrays", "*", "dtype"): f"dtype = {_either(('f32', 'f64', 'i32', 'u32', 'i64', 'u64'))}",
     ("arrays", "*", "extents"): _SHAPE,
     ("arrays", "*", "extents", "*"): 'a size: a number, or an expression in quotes, "cols + 1"',
+    ("arrays", "*", "values"): (
+        "a table under the heading [arrays.NAME.values], with range, nondecreasing, distribution, parameter "
+        "or seed"
+    ),
+    ("arrays", "*", "values", "range"): 'the least value and the end of the values, as [0, "cols"]',
+    ("arrays", "*", "values", "range", "*"): 'a size: a number, or an expression in quotes, "nnz + 1"',
+    ("arrays", "*", "values", "nondecreasing"): "true or false",
+    ("arrays", "*", "values", "distribution"): f"distribution = {_either(DISTRIBUTIONS)}",
+    ("arrays", "*", "values", "parameter"): "a finite number above 0",
+    ("arrays", "*", "values", "seed"): "a whole number of at least 0",
     ("launch",): "a table under the heading [launch], with grid and block",
     ("launch", "grid"): _DIMS,
     ("launch", "grid", "*"): 'a size: a number, or an expression in quotes, "(n + 255) / 256"',

@@ -1,0 +1,187 @@
+"""What has to be assumed about integers that the kernel reads and then uses as indices.
+
+`x[idx[i]]` is in bounds only if the values in idx are subscripts of x, and a loop from `rowptr[r]` to
+`rowptr[r + 1]` over an array only if its row pointers lie within it. Nothing in the kernel says so, and often
+no parameter says how long such an array is: then its length becomes a size of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from evolve.frontend.addresses import Access, shape_of
+from evolve.frontend.domain import Domain
+from evolve.frontend.polynomial import ONE, Poly, expression, polynomial, variable
+from evolve.frontend.prove import Known
+from evolve.frontend.refuse import RefusalError
+from evolve.frontend.variables import Thread
+from evolve.ir.data import index_arrays, terms
+from evolve.ir.expr import Binary, Cast, Expr, Load, index
+from evolve.ir.kernel import Contents, Scalar
+from evolve.ir.printer import print_expr
+from evolve.ir.stmt import Alloc, Block, For, Reduce, Stmt, Store
+from evolve.ir.visit import fresh, subexpressions, walk
+
+
+@dataclass(frozen=True)
+class Premises:
+    """`known`: what holds, with the values of index arrays; `implied`: lengths that are no parameters."""
+
+    known: Known
+    implied: tuple[Scalar, ...] = ()
+    contents: tuple[Contents, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def check_uses(thread: Thread, stmts: list[Stmt], line: int) -> None:
+    """Refuses index arrays that are written, and assignments that leave a loop whose length is data.
+
+    Raises RefusalError.
+    """
+    body = Block(tuple(stmts))
+    used = frozenset[str]().union(*(index_arrays(e) for e in _expressions(body)))
+    for site in walk(body):
+        s = site.stmt
+        if not isinstance(s, Store | Reduce):
+            continue
+        at = s.span.line if s.span else line
+        if s.buffer in used:
+            what = "the kernel writes it and reads subscripts or loop bounds from it"
+            raise RefusalError(at, f"array {s.buffer}", what)
+        around = [x for x in site.loops if any(terms(x.extent))]
+        if not around or isinstance(s, Reduce):
+            continue
+        inside = walk(around[-1].body)
+        if not any(isinstance(x.stmt, Alloc) and x.stmt.buffer.name == s.buffer for x in inside):
+            why = (
+                "in a loop whose length is read from memory, only sums, products, minima and maxima leave it"
+            )
+            raise RefusalError(at, "assignment", why)
+
+
+def premises(thread: Thread, domain: Domain) -> Premises:
+    """The premises of a kernel; its known facts alone where nothing that it reads is an index."""
+    body = Block(tuple(domain.body))
+    flats: dict[str, list[Access]] = {p: [] for p in thread.params if p in thread.elements}
+    for e in _expressions(body):
+        for x in subexpressions(e):
+            if isinstance(x, Load) and x.buffer in flats:
+                flats[x.buffer].append(Access(polynomial(x.indices[0]), domain.known, 0))
+    bounds = _bounds(body)
+    order = [p for p in flats if p in frozenset().union(*(index_arrays(e) for e in _expressions(body)))]
+    found = Premises(domain.known)
+    taken = {*thread.params}
+    for name in order:
+        found = _one(found, name, flats, bounds, thread, taken)
+    return found
+
+
+def _one(
+    found: Premises,
+    name: str,
+    flats: Mapping[str, list[Access]],
+    bounds: Mapping[str, bool],
+    thread: Thread,
+    taken: set[str],
+) -> Premises:
+    """The premise about one index array."""
+    into = [array for array, accesses in flats.items() if any(name in _top(a.flat) for a in accesses)]
+    length = None if name in bounds else _given_length(name, into, flats, found.known)
+    known, implied = found.known, found.implied
+    notes = list(found.notes)
+    if length is None:
+        size = fresh(f"{into[0]}_size" if into else f"{name}_max", taken)
+        taken.add(size)
+        length = variable(size)
+        implied = (*implied, Scalar(size, thread.elements[name], True, True))
+        known = replace(known, lowest=(*known.lowest, (size, 1)))
+        notes.append(f"{size} is no parameter of the kernel: how large it is, the workload says")
+    largest = length if name in bounds else length - ONE
+    known = replace(known, values=(*known.values, (name, largest)))
+    ordered = bounds.get(name, False)
+    contents = Contents(name, index(0), expression(largest + ONE), ordered)
+    what = "subscripts of" if name not in bounds else "where loops begin and end that read"
+    targets = f", {what} {' and '.join(into)}" if into else ", how often a loop runs"
+    order = ", none less than the one before" if ordered else ""
+    most = (
+        f" to {print_expr(expression(length))}"
+        if name in bounds
+        else f", below {print_expr(expression(length))}"
+    )
+    notes.append(f"{name} holds integers from 0{most}{order}{targets}")
+    return Premises(known, implied, (*found.contents, contents), tuple(notes))
+
+
+def _given_length(name: str, into: list[str], flats: Mapping[str, list[Access]], known: Known) -> Poly | None:
+    """The length of an array that `name` holds subscripts of, where other accesses to it tell the length."""
+    for array in into:
+        plain = [a for a in flats[array] if not a.flat.reads]
+        if not plain:
+            continue
+        try:
+            shape = shape_of(array, plain)
+        except RefusalError:
+            continue
+        rows = any(_slope(a.flat, name) == shape.strides[0] for a in flats[array])
+        if rows and not any(isinstance(a, Binary) for a in shape.extents[0].atoms()):
+            return shape.extents[0]
+    return None
+
+
+def _slope(p: Poly, name: str) -> Poly | None:
+    """What the one element of `name` in an address is multiplied with."""
+    found = [a for a in p.atoms() if name in _arrays(a)]
+    parts = p.coefficient(found[0]) if len(found) == 1 else None
+    return None if parts is None else parts[0]
+
+
+def _top(p: Poly) -> frozenset[str]:
+    """The index arrays whose elements are terms of the polynomial, not inside the subscripts of others."""
+    return frozenset(n for a in p.atoms() for n in _arrays(a))
+
+
+def _arrays(a: Expr) -> frozenset[str]:
+    if isinstance(a, Cast) and isinstance(a.arg, Load):
+        return frozenset((a.arg.buffer,))
+    if isinstance(a, Binary):
+        return _arrays(a.lhs) | _arrays(a.rhs)
+    return frozenset()
+
+
+def _bounds(body: Block) -> dict[str, bool]:
+    """Arrays that loop bounds are read from, and whether each pair of bounds is two neighbours in order."""
+    out: dict[str, bool] = {}
+    for site in walk(body):
+        if isinstance(site.stmt, For):
+            extent = polynomial(site.stmt.extent)
+            for name in _top(extent):
+                out[name] = out.get(name, False) or _is_row(extent, name)
+    return out
+
+
+def _is_row(extent: Poly, name: str) -> bool:
+    """Whether the extent is `name[e + 1] - name[e]`, perhaps divided by a step."""
+    parts = [extent, *(polynomial(a.lhs) for a in extent.atoms() if isinstance(a, Binary))]
+    for p in parts:
+        ends = {c: a.arg for m, c in p.terms if len(m) == 1 for a in m if isinstance(a, Cast)}
+        first, last = ends.get(-1), ends.get(1)
+        if not isinstance(first, Load) or not isinstance(last, Load) or {first.buffer, last.buffer} != {name}:
+            continue
+        if polynomial(last.indices[0]) - polynomial(first.indices[0]) == ONE:
+            return True
+    return False
+
+
+def _expressions(body: Block) -> list[Expr]:
+    """Values and loop extents: what may read memory. Stores go nowhere that is read from memory."""
+    out: list[Expr] = []
+    for site in walk(body):
+        match site.stmt:
+            case For(extent=extent):
+                out.append(extent)
+            case Store(value=value) | Reduce(value=value):
+                out.append(value)
+            case _:
+                pass
+    return out

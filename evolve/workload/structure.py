@@ -1,0 +1,121 @@
+"""Arrays of subscripts and row pointers: drawn once, checked against what the kernel relies on.
+
+They are the structure of the problem (a sparse matrix, a list of tokens) and not its numbers: the same in
+every input family and run, so that what is computed from them, as the bytes that must move, holds for all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evolve.ir.errors import EvolveError
+from evolve.ir.types import DType
+from evolve.workload.model import ArraySpec, Sizes, Values, Workload
+from evolve.workload.sizes import size_text
+
+Structure = Mapping[str, NDArray[Any]]
+"""The contents of the arrays whose values a workload describes, by name."""
+
+_BAND = 16.0
+_EXPONENT = 2.0
+_NUMPY: dict[DType, Any] = {
+    DType.I32: np.int32,
+    DType.U32: np.uint32,
+    DType.I64: np.int64,
+    DType.U64: np.uint64,
+}
+
+
+def structure(workload: Workload, sizes: Sizes) -> Structure:
+    """All arrays with a values clause at those sizes. Raises EvolveError bad-values as `draw` does."""
+    return {a.name: draw(a, a.values, sizes) for a in workload.arrays if a.values is not None}
+
+
+def draw(array: ArraySpec, values: Values, sizes: Sizes) -> NDArray[Any]:
+    """The array's integers, C-ordered, the same for the same clause, name and sizes.
+
+    Of subscripts: `uniform` over the range; `banded`, element k near the place k / count of the range, within
+    `parameter` elements (16); `power-law`, low + (high - low) * u^parameter with u uniform (2): the first
+    are the most frequent. Of row pointers: the lengths of the rows are those between uniformly drawn cuts
+    (`uniform`), as equal as can be (`banded`), or proportional to rank^-parameter in random order
+    (`power-law`, 1). Raises EvolveError bad-values for a range that lacks the values needed or that the type
+    cannot hold.
+    """
+    low, high = values.limits(sizes)
+    shape = array.shape(sizes)
+    count = prod(shape)
+    kind = np.iinfo(_NUMPY[array.dtype])
+    if high < low or low < kind.min or high > kind.max:
+        text = f"from {size_text(values.low)}, below {size_text(values.high)}"
+        message = f"array {array.name}: {array.dtype.value} values {text} are {low} to {high} here"
+        raise EvolveError("bad-values", message)
+    rng = _generator(values.seed, array.name)
+    if values.nondecreasing:
+        made = low + _offsets(rng, values, count, high - low)
+    else:
+        made = low + _places(rng, values, count, high - low + 1)
+    out = np.ascontiguousarray(made.reshape(shape).astype(_NUMPY[array.dtype]))
+    check(array, out, sizes)
+    return out
+
+
+def check(array: ArraySpec, data: NDArray[Any], sizes: Sizes) -> None:
+    """Raises EvolveError bad-values unless the integers are what the array's values clause says."""
+    if array.values is None:
+        return
+    low, high = array.values.limits(sizes)
+    flat = data.reshape(-1).astype(np.int64)
+    if flat.size and (int(flat.min()) < low or int(flat.max()) > high):
+        raise EvolveError("bad-values", f"array {array.name} holds values outside {low} to {high}")
+    if array.values.nondecreasing:
+        ends = flat.size and int(flat[0]) == low and int(flat[-1]) == high
+        if not ends or bool((np.diff(flat) < 0).any()):
+            message = f"array {array.name} does not go from {low} to {high} without a step down"
+            raise EvolveError("bad-values", message)
+
+
+def _places(rng: np.random.Generator, values: Values, count: int, span: int) -> NDArray[np.int64]:
+    """`count` integers in 0 .. span - 1."""
+    match values.distribution:
+        case "banded":
+            width = _BAND if values.parameter is None else values.parameter
+            centre = (np.arange(count, dtype=np.float64) + 0.5) * (span / max(1, count))
+            made = np.floor(centre + rng.uniform(-width, width, count)).astype(np.int64)
+            return np.clip(made, 0, span - 1)
+        case "power-law":
+            exponent = _EXPONENT if values.parameter is None else values.parameter
+            made = np.floor(span * rng.random(count) ** exponent).astype(np.int64)
+            return np.minimum(made, span - 1)
+        case _:
+            return rng.integers(0, span, size=count, dtype=np.int64)
+
+
+def _offsets(rng: np.random.Generator, values: Values, count: int, total: int) -> NDArray[np.int64]:
+    """`count` nondecreasing integers, the first 0 and the last `total`."""
+    if count < 2:
+        if count and total == 0:
+            return np.zeros(1, np.int64)
+        raise EvolveError("bad-values", f"{count} row pointers cannot go from 0 to {total}")
+    rows = count - 1
+    match values.distribution:
+        case "banded":
+            return np.arange(count, dtype=np.int64) * total // rows
+        case "power-law":
+            exponent = 1.0 if values.parameter is None else values.parameter
+            weights = rng.permutation((np.arange(rows, dtype=np.float64) + 1.0) ** -exponent)
+            inner = np.floor(np.cumsum(weights) * (total / weights.sum())).astype(np.int64)
+            cuts = np.minimum(inner[:-1], total)
+        case _:
+            cuts = np.sort(rng.integers(0, total + 1, size=rows - 1, dtype=np.int64))
+    return np.concatenate(([0], cuts, [total])).astype(np.int64)
+
+
+def _generator(seed: int, name: str) -> np.random.Generator:
+    digest = hashlib.blake2b(f"structure/{seed}/{name}".encode(), digest_size=16).digest()
+    return np.random.Generator(np.random.Philox(key=int.from_bytes(digest, "little")))
