@@ -7,19 +7,19 @@ here does the secret that all inputs were drawn from leave the scorer, so that a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from math import prod
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from evolve.codegen.module import render
 from evolve.codegen.rendered import Rendered, concretise
 from evolve.devices.cuda.alone import Run
-from evolve.devices.cuda.client import CudaWorker
 from evolve.devices.cuda.sanitizer import Sanitized, sanitize
 from evolve.scoring.built import Built, build
 from evolve.scoring.correctness import original_plan, variant_plan
 from evolve.scoring.held_out import HeldOut
+from evolve.scoring.measured import Duel, MeasuredScorer
 from evolve.scoring.perturbed import Perturbed, perturb
 from evolve.scoring.references import References
 from evolve.scoring.task import Task, size_key
@@ -33,67 +33,6 @@ WATCHED_THREADS = 1 << 18
 """of a launch under the sanitizer: it makes kernels up to hundreds of times slower."""
 
 State = Literal["passed", "failed", "incomplete"]
-
-
-class Duel(Protocol):
-    """Interleaved times of two modules, as `scoring.measured.Duel`."""
-
-    @property
-    def first_s(self) -> float:
-        """Seconds, summed over the timed sizes."""
-        ...
-
-    @property
-    def second_s(self) -> float:
-        """Of the other."""
-        ...
-
-    @property
-    def better(self) -> bool:
-        """Whether the first is faster beyond the noise."""
-        ...
-
-    @property
-    def detail(self) -> Mapping[str, Any]:
-        """`ratio_interval`: for each timed size two numbers, second over first."""
-        ...
-
-    @property
-    def wrong(self) -> int | None:
-        """0 or 1 where that one is wrong."""
-        ...
-
-    @property
-    def message(self) -> str:
-        """Why there are no times."""
-        ...
-
-
-class Examinable(Protocol):
-    """What is needed of a scorer of measured times."""
-
-    @property
-    def task(self) -> Task:
-        """What is being optimised."""
-        ...
-
-    @property
-    def secret(self) -> int:
-        """What inputs were drawn from."""
-        ...
-
-    @property
-    def worker(self) -> CudaWorker:
-        """A GPU."""
-        ...
-
-    def held_out(self, built: Built, count: int = ...) -> tuple[HeldOut, ...]:
-        """How a module does at sizes drawn from the secret."""
-        ...
-
-    def compare(self, first: Built, second: Built) -> Duel:
-        """Both timed in turns, checked on every family at the timed sizes."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -198,7 +137,7 @@ def _not_faster(again: Retimed | None) -> tuple[str, ...]:
     return (again.message or "timed once more, it is not faster than the original beyond the noise",)
 
 
-def examine(scorer: Examinable, built: Built) -> Examination:
+def examine(scorer: MeasuredScorer, built: Built) -> Examination:
     """Examines a module: timed once more, held-out sizes, one input element changed, compute-sanitizer.
 
     Held-out sizes are about as large as the timed ones, and each needs its float64 reference. Raises
@@ -220,7 +159,7 @@ def examine(scorer: Examinable, built: Built) -> Examination:
     return Examination(retimed, held_out, tuple(perturbed), sanitized, scorer.secret)
 
 
-def _retime(scorer: Examinable, built: Built, original: Built) -> Retimed:
+def _retime(scorer: MeasuredScorer, built: Built, original: Built) -> Retimed:
     duel, noise = scorer.compare(built, original), scorer.compare(original, original)
     return Retimed(
         duel.first_s,
