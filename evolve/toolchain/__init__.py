@@ -7,6 +7,7 @@
 `instructions`  one instruction and its kind of work; `operands` which registers it reads and writes
 `flow`          basic blocks and loops
 `host_cxx`      the C++ compiler of this machine
+`agreement`     what the driver says of a loaded kernel against what its image says
 `driver`        which CUDA the driver knows, and whether it loads what is compiled here
 `pycuda_install` builds PyCUDA where there is neither toolkit nor driver; `driver_stub` what it links with
 `commands`      another program, run within limits

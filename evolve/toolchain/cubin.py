@@ -19,6 +19,8 @@ from evolve.toolchain.lines import read_lines
 _MACHINE_CUDA = 190
 _STO_ENTRY = 0x10
 
+_VARIABLES = ".nv.constant3"  # the bank of `__constant__` variables; arguments are in bank 0
+
 _MAX_THREADS = 0x05
 _REQUIRED_THREADS = 0x10
 _FRAME_SIZE = 0x11
@@ -40,7 +42,7 @@ class KernelResources:
     `stack_bytes` of local memory per thread (spills and arrays that are not in registers); `max_threads` per
     block from `__launch_bounds__`, None without; `param_bytes` of its arguments; `code` its machine code;
     `lines` where its lines begin, as (byte in the code, line of the text or 0 for another file's), empty
-    without `-lineinfo`.
+    without `-lineinfo`; `constant_bytes` of the image's `__constant__` variables, which its kernels share.
     """
 
     name: str
@@ -51,6 +53,7 @@ class KernelResources:
     param_bytes: int
     code: bytes = field(repr=False)
     lines: tuple[tuple[int, int], ...] = field(default=(), repr=False)
+    constant_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,7 @@ def _read(image: bytes) -> Cubin:
     sm = (flags >> 8) & 0xFF if image[8] >= 8 else flags & 0xFF
     totals = _totals(elf)
     lines = read_lines(elf)
+    constants = elf.section(_VARIABLES)
     kernels = {}
     for index, symbol in enumerate(elf.symbols()):
         if symbol.kind != STT_FUNC or not symbol.other & _STO_ENTRY:
@@ -95,6 +99,7 @@ def _read(image: bytes) -> Cubin:
             param_bytes=_short(own.get(_PARAM_BYTES)),
             code=elf.data(text),
             lines=lines.get(text.name, ()),
+            constant_bytes=constants.size if constants is not None else 0,
         )
     return Cubin(sm, kernels)
 
