@@ -7,6 +7,7 @@ from typing import Any
 
 from evolve.report.examined import examined_lines
 from evolve.report.figures import listed, number, table
+from evolve.report.timing import timing_lines
 from evolve.report.units import microseconds, sizes
 
 NUMERICS = {
@@ -131,6 +132,7 @@ def _timed(found: Mapping[str, Any]) -> Iterator[str]:
     where = f" at {at}" if at else ""
     if timed.get("timing") == "measured":
         yield f"measured on this machine's GPU ({timed.get('profile')}){where}, caches cold"
+        yield from timing_lines(table(timed.get("detail")), listed(timed.get("sizes")))
     else:
         yield (
             f"estimated for {timed.get('profile')}{where}, from the machine code and a trace of accesses; "

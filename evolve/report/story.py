@@ -8,6 +8,7 @@ from typing import Any
 from evolve.report.examined import examined_lines
 from evolve.report.figures import division, facts, gains, listed, number, resources, table, times
 from evolve.report.table import STOPPED, funnel_text
+from evolve.report.timing import timing_lines
 from evolve.report.units import microseconds
 
 _MOST_FAILURES = 12
@@ -90,6 +91,7 @@ def figure_lines(
             f"times ({timing or '?'})",
             times(detail, listed(timed)) if len(listed(detail.get("times_us"))) else (),
         ),
+        ("how it was timed", timing_lines(detail, listed(timed))),
         ("where the time goes (by the model)", division(detail)),
         (f"what could be gained (of the {timing or '?'} time)", gains(gap)),
         ("what the model saw", facts(detail)),

@@ -17,7 +17,7 @@ def evidence(view: RunView) -> dict[str, Any]:
     proved    the verdict, and the condition under which each variant runs (else the original does)
     checked   runs of the CUDA text under checks, their sizes, families of inputs, the largest error in
               tolerances; `original`: the same of the kernel as given
-    timed     measured or estimated, on what, at which sizes
+    timed     measured or estimated, on what, at which sizes; `detail`: how, where measured
     examined  the examination after a measured search, None without one
     """
     started, state = view.started, view.state
@@ -45,10 +45,19 @@ def evidence(view: RunView) -> dict[str, Any]:
             "original": _checked(state.baseline.detail),
             "families": workload.get("families", []),
         },
-        "timed": {**started.device.model_dump(), "sizes": workload.get("timed", [])},
+        "timed": {
+            **started.device.model_dump(),
+            "sizes": workload.get("timed", []),
+            "detail": _measured(result.detail if result else state.baseline.detail),
+        },
         "sol": started.sol.model_dump(),
         "examined": view.examined.model_dump(mode="json") if view.examined else None,
     }
+
+
+def _measured(detail: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("samples_us", "timing", "families_not_judged_timed")
+    return {name: detail[name] for name in names if name in detail}
 
 
 def _checked(detail: Mapping[str, Any]) -> dict[str, Any]:
