@@ -18,7 +18,8 @@ from evolve.scoring.built import Built, build
 from evolve.scoring.final import Examination, Retimed, examine, watched_runs, watched_sizes
 from evolve.scoring.held_out import HeldOut, draw
 from evolve.scoring.measured import MeasuredScorer
-from evolve.scoring.perturbed import Perturbed, changed
+from evolve.scoring.perturbed import Perturbed, _may_change, changed
+from evolve.workload.model import ArraySpec, Values
 from tests.devices.cuda.fake_cuda import Launch, stray
 from tests.scoring.measured_task import SECRET, candidate, make, task, vecadd
 
@@ -170,6 +171,15 @@ def test_a_condition_on_the_timed_size_alone_leaves_new_inputs_there() -> None:
     timed = task().workload.timed[0]
     guard = Binary(BinaryOp.EQ, var("n"), index(int(timed["n"])), DType.BOOL)
     assert draw(task(), [guard], 7, 3) == [timed]
+
+
+def test_row_pointers_and_results_stay_as_they_are() -> None:
+    subscripts = ArraySpec("i", "in", DType.I32, (index(4),), Values(index(0), index(10)))
+    assert subscripts.values is not None
+    pointers = replace(subscripts, values=replace(subscripts.values, nondecreasing=True))
+    plain = replace(subscripts, values=None)
+    assert [_may_change(a) for a in (plain, subscripts, pointers)] == [True, True, False]
+    assert not _may_change(replace(plain, role="out"))
 
 
 def test_a_changed_element_is_another_value_of_its_type() -> None:
