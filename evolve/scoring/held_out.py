@@ -32,6 +32,10 @@ _SMALLEST, _LARGEST = 0.2, 1.2
 """Of the timed sizes."""
 
 
+_ABOUT_THE_SIZES = ("baseline-failed", "bad-values", "sim.reference")
+"""Errors that say that nothing can be judged at these sizes: the original fails there, no arrays are such as
+the kernel asks for, the reference on the host takes too long."""
+
 Verdict = Literal["right", "failed", "doubted", "not judged"]
 
 
@@ -130,7 +134,7 @@ def _examine(
     try:
         found = preparation.family(f"held-out-{number}", sizes, FAMILY, (original.cubin, own))
     except EvolveError as e:
-        if e.code != "baseline-failed":
+        if e.code not in _ABOUT_THE_SIZES:
             raise
         return HeldOut(sizes, variant, "not judged", e.message)
     if found is None:

@@ -11,6 +11,7 @@ import pytest
 
 from evolve.codegen.module import render
 from evolve.devices.cuda.sanitizer import Finding, Sanitized
+from evolve.ir.errors import EvolveError
 from evolve.ir.expr import TRUE, Binary, BinaryOp, index, var
 from evolve.ir.types import DType
 from evolve.scoring import final
@@ -115,6 +116,27 @@ def test_sizes_at_which_the_original_fails_say_nothing(make: Make) -> None:
     got = examine(scorer, built("better"))
     assert got.state == "incomplete" and {h.verdict for h in got.held_out} == {"not judged"}
     assert len(got.open_points) == 3 and not got.failures
+
+
+@pytest.mark.parametrize(
+    ("code", "judged"), [("bad-values", False), ("sim.reference", False), ("gpu-failed", None)]
+)
+def test_errors_about_the_sizes_say_nothing_and_others_end_it(
+    make: Make, monkeypatch: pytest.MonkeyPatch, code: str, judged: bool | None
+) -> None:
+    scorer = make(better=vecadd)
+
+    def raises(*args: object) -> None:
+        raise EvolveError(code, "so it is")
+
+    monkeypatch.setattr(scorer._preparation, "family", raises)
+    if judged is None:
+        with pytest.raises(EvolveError):
+            scorer.held_out(built("better"))
+    else:
+        assert {(h.verdict, h.message) for h in scorer.held_out(built("better"))} == {
+            ("not judged", "so it is")
+        }
 
 
 def test_a_time_that_cannot_be_is_not_believed(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
