@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -206,7 +207,9 @@ class MeasuredScorer:
     def _once(self, built: Built, plan: Plan, is_original: bool) -> Outcome:
         rendered, cubin = built.rendered, built.cubin
         family = self._rotating(is_original)
+        spent = Spent()
         failure = self.small.check(built, plan, is_original)
+        spent.on("small_sizes")
         if failure is not None:
             return Outcome(failure.status, rendered.text, message=failure.message)
         times: list[float] = []
@@ -218,9 +221,11 @@ class MeasuredScorer:
             failure, digests = self._known(k, built, launches)
             if failure is None:
                 failure = self._families(k, built, launches, family)
+            spent.on("timed_sizes")
             if failure is not None:
                 return Outcome(failure.status, rendered.text, message=failure.message)
             done = self._measure(k, [built], (launches,), [digests])
+            spent.on("timing")
             if done.fault is not None:
                 failed = of_fault(done.fault, at_sizes(shape.sizes))
                 return Outcome(failed.status, rendered.text, message=failed.message)
@@ -241,6 +246,7 @@ class MeasuredScorer:
             "timing": [{n: v for n, v in t.items() if n != "samples_us"} for t in timing],
             "l2_resident": [b.l2_resident for b in self.task.bounds],
             "families_not_judged_timed": list(self._preparation.left_out),
+            "spent_ms": spent.ms,
         }
         report = gap(self.task.bounds[0], Breakdown(times[0], "measured"))
         return Outcome(
@@ -381,6 +387,20 @@ class MeasuredScorer:
         times, least, most = TIMED_LIMIT
         original = self._original_s.get(k)
         return most if original is None else min(most, max(least, times * original))
+
+
+class Spent:
+    """Where the time of a score went, milliseconds by the host's clock."""
+
+    def __init__(self) -> None:
+        self.ms: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def on(self, what: str) -> None:
+        """The time since the last call, or since the beginning, was for this."""
+        now = time.perf_counter()
+        self.ms[what] = self.ms.get(what, 0.0) + round(1e3 * (now - self._last), 3)
+        self._last = now
 
 
 def _lost(failed: Doubt, by: int) -> Duel:
