@@ -93,7 +93,7 @@ def install_pycuda(say: Say) -> Imported:
     with tempfile.TemporaryDirectory(prefix="evolve-pycuda-") as name:
         folder = Path(name)
         say("1/5 CUDA's headers, from wheels")
-        include = _headers(folder / "headers")
+        include = _headers(folder)
         say(f"2/5 a stand-in for the driver's library, with {compiler.kind} {compiler.version}")
         stub = folder / "stub"
         stub.mkdir()
@@ -101,8 +101,8 @@ def install_pycuda(say: Say) -> Imported:
         say("3/5 building PyCUDA, which takes minutes")
         wheel = _build(folder, include, stub, compiler, say)
         say(f"4/5 installing {wheel.name}")
-        _pip(["uninstall", "-q", "-y", "pycuda"], "removing an older PyCUDA", _DOWNLOAD_LIMIT_S)
-        _pip(["install", "-q", str(wheel)], "installing PyCUDA", _DOWNLOAD_LIMIT_S)
+        _pip(["uninstall", "-q", "-y", "pycuda"], "removing an older PyCUDA", folder)
+        _pip(["install", "-q", str(wheel)], "installing PyCUDA", folder)
         importlib.invalidate_caches()
         say("5/5 importing it in a fresh process")
         return import_pycuda(None if driver else stub)
@@ -176,13 +176,11 @@ def _require_python_headers() -> None:
 
 
 def _headers(folder: Path) -> Path:
-    """Unpacks the wheels with CUDA's headers; returns the folder to include from."""
-    _pip(
-        ["install", "-q", "--no-deps", "--target", str(folder), *HEADER_WHEELS],
-        "fetching CUDA's headers",
-        _DOWNLOAD_LIMIT_S,
-    )
-    found = sorted(folder.rglob("cuda.h"))
+    """Unpacks the wheels with CUDA's headers in `folder`; returns the folder to include from."""
+    target = folder / "headers"
+    what = "fetching CUDA's headers"
+    _pip(["install", "-q", "--no-deps", "--target", str(target), *HEADER_WHEELS], what, folder)
+    found = sorted(target.rglob("cuda.h"))
     if not found:
         raise EvolveError("pycuda-install", f"no cuda.h is in {', '.join(HEADER_WHEELS)}")
     return found[0].parent
@@ -207,6 +205,7 @@ def _build(folder: Path, include: Path, stub: Path, compiler: HostCompiler, say:
     _pip(
         ["wheel", "-v", "--no-deps", "--no-cache-dir", "--no-binary", "pycuda", "-w", str(wheels), PYCUDA],
         "building PyCUDA",
+        folder,
         _BUILD_LIMIT_S,
         # Python's build machinery links with the C compiler, and g++ links either language.
         environ={"HOME": str(home), "CC": shlex.join(compiler.command), "CXX": shlex.join(compiler.command)},
@@ -232,12 +231,14 @@ def _home(folder: Path, settings: str) -> Path:
 def _pip(
     arguments: list[str],
     what: str,
-    limit_s: float,
+    folder: Path,
+    limit_s: float = _DOWNLOAD_LIMIT_S,
     environ: Mapping[str, str] | None = None,
     on_line: Say | None = None,
 ) -> None:
+    """Runs pip, whose own temporary files lie in `folder`: they go with it when pip is killed."""
     command = [sys.executable, "-m", "pip", *arguments]
-    env = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", **(environ or {})}
+    env = {**os.environ, "TMPDIR": str(folder), "PIP_DISABLE_PIP_VERSION_CHECK": "1", **(environ or {})}
     try:
         done = run_command(command, env=env, limit_s=limit_s, on_line=on_line)
     except subprocess.TimeoutExpired as error:
