@@ -194,8 +194,8 @@ class Examined(Model):
     """The best program after a measured search: at sizes and on inputs that it had not met, and under
     compute-sanitizer. It changes nothing that the search decides.
 
-    `candidate` is its proposal, 0 for the kernel as given. `secret` is what all inputs of the run were drawn
-    from, hexadecimal; the rest is as `scoring.final` has it.
+    `candidate` is its proposal, 0 for the kernel as given. `secret`, hexadecimal, is what inputs were drawn
+    from; a process that resumes a run draws its own. The rest is as `scoring.final` has it.
     """
 
     kind: Literal["examined"] = "examined"
