@@ -121,9 +121,9 @@ def _examined(found: Mapping[str, Any]) -> Iterator[str]:
         return
     yield from (line.strip() for line in examined_lines(examined))
     yield (
-        f"all inputs, since the run was last resumed if it was, were drawn from the secret "
-        f"{examined.get('secret')}, which nothing that proposes programs could read; `evolve verify` draws the "
-        "same ones again"
+        f"its inputs, and all others since the run was last taken up, are drawn from the secret "
+        f"{examined.get('secret')}, which nothing that proposes programs could read; `evolve verify` draws "
+        "the same ones again"
     )
 
 

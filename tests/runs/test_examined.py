@@ -74,7 +74,7 @@ def test_it_is_in_every_answer(folder: RunFolder) -> None:
     assert line in final_table(after, folder.path)
     assert line in run_text(run_story(view(folder), folder))
     text = evidence_text(evidence(view(folder)))
-    assert "  examined  examined after the search" in text and "the secret 1f" in text
+    assert "  examined  examined after the search" in text and "the secret 1f" in " ".join(text.split())
 
 
 def test_the_display_says_it_when_it_happens(folder: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
