@@ -15,6 +15,7 @@ def command(json: options.Json = False) -> int:
     `sim:PROFILE` executes on the CPU and estimates times; `cuda` measures on a GPU.
     """
     from evolve.cli.output import Output
+    from evolve.devices.grounds import grounds
     from evolve.target.profile import list_profiles, load_profile
 
     with Output(json) as output:
@@ -30,6 +31,7 @@ def command(json: options.Json = False) -> int:
                     "timing": "estimated" if usable else None,
                     "usable": usable,
                     "note": "" if usable else "bounds only: not a target of NVRTC",
+                    "rests_on": grounds(profile).short() if usable else "",
                 }
             )
         found.append(_cuda())
@@ -38,6 +40,7 @@ def command(json: options.Json = False) -> int:
         width = max(len(one["device"]) for one in found)
         lines = [
             f"{one['device']:<{width}}  {one['name']}; {one['note'] or 'times are ' + str(one['timing'])}"
+            + (f": {one['rests_on']}" if one.get("rests_on") else "")
             for one in found
         ]
         output.text("\n".join(lines))

@@ -18,15 +18,19 @@ def command(
     Loops, buffers, features, workload, speed of light."""
     from evolve.cli.inputs import open_problem, problem_request
     from evolve.cli.output import Output
+    from evolve.devices.grounds import grounds_of
     from evolve.events.schema import as_json
     from evolve.report.outline import outline
 
     with Output(json) as output:
         problem = open_problem(problem_request(kernel, entry, workload, device, numerics))
         seen = as_json(problem.inspect())
+        target = problem.info().device
+        rests_on = grounds_of(target.profile) if target.timing == "estimated" else None
         if output.as_json:
-            output.document(seen)
+            output.document(seen | {"rests_on": rests_on.to_json() if rests_on else None})
         # The summary above the outline is the kernel's IR already.
         kernels = [{n: v for n, v in k.items() if n != "ir"} for k in seen["kernels"]]
-        output.text("\n".join([problem.info().summary, *outline(seen | {"kernels": kernels})]))
+        told = rests_on.lines() if rests_on else []
+        output.text("\n".join([problem.info().summary, *outline(seen | {"kernels": kernels}), *told]))
         return 0

@@ -8,6 +8,8 @@
 `traffic`      what a block does to memory, from a trace; `compiled` as the machine code asks for it
 `cache`        which level of the memory serves it
 `trips`        how often the parts of the machine code run; `counted` where it says so itself
+`atomics`      what updates of global memory take
 `work`         checked against the arithmetic that is needed
 `chain`        how long one warp takes alone
+`grounds`      what an estimate for a GPU rests on
 """

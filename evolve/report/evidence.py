@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from evolve.devices.grounds import grounds_of
 from evolve.report.examined import examined_lines
 from evolve.report.figures import listed, number, table
 from evolve.report.timing import timing_lines
@@ -139,6 +140,9 @@ def _timed(found: Mapping[str, Any]) -> Iterator[str]:
             f"estimated for {timed.get('profile')}{where}, from the machine code and a trace of accesses; "
             "no GPU ran it; of 1502 programs timed on an H200 the estimate was within 25 % for four of five"
         )
+        rests_on = grounds_of(str(timed.get("profile")))
+        if rests_on is not None and rests_on.validated is None:
+            yield f"estimates for {rests_on.gpu}: {rests_on.short()}; `evolve inspect` lists them"
     hard = number(sol.get("hard_time_us"))
     bound = f"the speed of light, {microseconds(number(sol.get('time_us')))}, is computed from the kernel's "
     bound += f"meaning and the GPU's rates; what binds is {sol.get('bound')}"

@@ -31,7 +31,12 @@ LEAST_LAUNCH_S = 2e-6
 L2_PORT_BYTES = 64.0
 """Bytes an SM exchanges with L2 per clock (V100 to H200: the width of the port)."""
 L2_SHARE = 0.6
-"""L2's bandwidth as a share of what all ports together could take (GH200: 9.7 to 10.2 of 16.7 TB/s)."""
+"""L2's bandwidth as a share of what all ports together could take (GH200: 9.7 to 10.2 of 16.7 TB/s; A100: 5.4
+of 9.7)."""
+GRAPHICS_L2_SHARE = 0.25
+"""The same on GPUs of the graphics line, whose L2 has fewer slices for as many SMs (L40: 5.1 to 5.3 of
+22.6 TB/s)."""
+_GRAPHICS = ((7, 5), (8, 6), (8, 9), (12, 0))
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,8 @@ def _assumed(fraction: float, peak: float, of: str) -> Ceiling:
 def l2_ceiling(profile: Profile) -> Ceiling:
     """Bytes per second between L2 and all SMs."""
     ports = profile.per_second(L2_PORT_BYTES)
-    return _measured(profile, lambda m: m.l2_read_gbs, 1e9, _assumed(L2_SHARE, ports, "the SMs' ports"))
+    share = GRAPHICS_L2_SHARE if profile.compute_capability in _GRAPHICS else L2_SHARE
+    return _measured(profile, lambda m: m.l2_read_gbs, 1e9, _assumed(share, ports, "the SMs' ports"))
 
 
 def l2_rate(profile: Profile) -> float:

@@ -158,7 +158,9 @@ class Profile:
     """One GPU as a program sees it. `stem` is its file's name without `.yaml`; `arch` the compiler's target
     (`sm_90`, `gfx942`); `compute_capability` as (major, minor), None for AMD; `measured` None when nobody
     measured it, so that ceilings must be assumed from the peaks; `provenance` says where a calibrated
-    profile's fields come from, by field or group of fields, and is empty for one written by hand."""
+    profile's fields come from, by field or group of fields, and is empty for one written by hand. Of such a
+    one `sources` says where what is neither the vendor's nor in `measured` comes from, likewise. `validated`
+    is the file with what estimates for it were checked against, None where nobody checked any."""
 
     stem: str
     name: str
@@ -174,6 +176,8 @@ class Profile:
     latency: Latency
     measured: Measured | None
     provenance: Mapping[str, str] = field(default_factory=dict, hash=False)
+    sources: Mapping[str, str] = field(default_factory=dict, hash=False)
+    validated: str | None = None
 
     @property
     def boost_hz(self) -> float:

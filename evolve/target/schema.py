@@ -157,6 +157,8 @@ class _File(_Model):
     latency: _Latency = _Latency()
     measured: _Measured | None = None
     provenance: dict[str, str] = Field(default_factory=dict, max_length=100)
+    sources: dict[str, str] = Field(default_factory=dict, max_length=100)
+    validated: Annotated[str, Field(min_length=1)] | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> _File:
@@ -234,6 +236,8 @@ def _to_profile(stem: str, data: _File) -> Profile:
         latency=Latency(**data.latency.model_dump()),
         measured=None if data.measured is None else _to_measured(data.measured),
         provenance=data.provenance,
+        sources=data.sources,
+        validated=data.validated,
     )
 
 
