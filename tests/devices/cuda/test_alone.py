@@ -142,7 +142,7 @@ def test_a_tool_runs_the_process_in_an_emptied_environment(
     assert ended.log.startswith("['--tool', 'memcheck']")
     assert "NVIDIA_API_KEY" not in ended.log and "PYTHONPATH" in ended.log
     # There is no driver here; where there is one it refuses the image.
-    assert ended.status == 1 and ended.error
+    assert ended.status == 0 and ended.error
 
 
 def test_a_process_that_says_nothing_is_an_error(tmp_path: Path) -> None:
@@ -196,4 +196,4 @@ def test_the_module_is_one_that_a_process_can_run(tmp_path: Path) -> None:
     root = str(Path(module.__file__).parents[3])
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": root}, check=False, timeout=60)
     said = json.loads((tmp_path / "ended.json").read_text())
-    assert done.returncode == 1 and said["error"]
+    assert done.returncode == 0 and said["error"]
