@@ -23,7 +23,7 @@ MOST_PRINTED = 100
 
 State = Literal["not installed", "clean", "found", "not judged"]
 
-_PREFIX = "========="
+_PREFIX = re.compile(r"={8,}")
 _SUMMARY = re.compile(r"ERROR SUMMARY: (\d+) errors?\b(?! were)")
 _RACES = re.compile(r"RACECHECK SUMMARY: \d+ hazards? displayed \((\d+) errors?, (\d+) warnings?\)")
 _CODE = re.compile(
@@ -42,6 +42,11 @@ _QUIET = (
     "Target application",
 )
 """How lines begin that are no finding."""
+_DETAIL = (
+    *("at ", "by thread", "and ", "Address", "Access", "Saved host", "Host Frame", "Device Frame"),
+    *("Write Thread", "Read Thread", "Current Value", "Incoming Value"),
+)
+"""How lines begin that belong to the headline above, beside being indented."""
 
 Dim3 = tuple[int, int, int]
 
@@ -144,7 +149,7 @@ def _one(job: Alone, tool: Path, name: str, limit_s: float) -> tuple[tuple[Findi
 
 
 def _last(text: str) -> str:
-    lines = [x.removeprefix(_PREFIX).strip() for x in text.splitlines()]
+    lines = [_PREFIX.sub("", x, 1).strip() for x in text.splitlines()]
     return next((x for x in reversed(lines) if x), "no output")[:200]
 
 
@@ -183,16 +188,16 @@ def _records(log: str) -> Iterator[list[str]]:
     """Each finding's lines without prefix, its headline first; details are indented."""
     record: list[str] = []
     for line in log.splitlines():
-        if not line.startswith(_PREFIX):
+        prefix = _PREFIX.match(line)
+        if prefix is None:
             continue
-        said = line[len(_PREFIX) :]
-        if said.startswith("  "):
+        said = line[prefix.end() :].strip()
+        if line[prefix.end() :].startswith("  ") or said.startswith(_DETAIL):
             if record:
-                record.append(said.strip())
+                record.append(said)
             continue
         if record:
             yield record
-        said = said.strip()
         record = [said] if said and not said.startswith(_QUIET) else []
     if record:
         yield record

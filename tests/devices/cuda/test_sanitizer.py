@@ -97,6 +97,12 @@ def test_the_older_spelling_of_places() -> None:
     assert errors == 1 and (one.kernel, one.offset, one.line) == ("unset", 0x100, 30)
 
 
+def test_details_need_not_be_indented() -> None:
+    for log in (MEMCHECK, RACECHECK, OLDER, SYNCCHECK):
+        flat = "\n".join(" ".join(line.split()) for line in log.splitlines())
+        assert read("memcheck", flat) == read("memcheck", log)
+
+
 def test_barriers_without_line_information() -> None:
     (one,), _ = read("synccheck", SYNCCHECK)
     assert (one.kernel, one.line, one.thread) == ("diverges", None, (32, 0, 0))
