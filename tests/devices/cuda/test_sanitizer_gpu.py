@@ -51,7 +51,7 @@ EXPECTED = {
     "uninitialised": "initcheck",
     "diverges": "synccheck",
 }
-LINES = {"racy": range(12, 15), "out_of_bounds": (16,), "reads_past_the_end": (17,), "uninitialised": (18,)}
+LINES = {"racy": (12, 13), "out_of_bounds": (15,), "reads_past_the_end": (16,), "uninitialised": (17,)}
 
 
 @functools.cache
