@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any, Literal
 
@@ -18,9 +18,8 @@ from evolve.scoring.audit import doubt
 from evolve.scoring.built import Built
 from evolve.scoring.correctness import at_sizes
 from evolve.scoring.small_sizes import wrong
-from evolve.scoring.task import Task, size_key
+from evolve.scoring.task import Task, make_task, size_key
 from evolve.scoring.timed import FAMILY, ORIGINAL_LIMIT_S, Preparation, secret_seed
-from evolve.sol.bound import bound
 from evolve.workload.gates import gates, works
 from evolve.workload.model import Sizes
 from evolve.workload.pitches import pitches
@@ -168,7 +167,8 @@ def _examine(
     )
     if measured.fault is not None:
         return HeldOut(sizes, variant, "failed", f"{at_sizes(sizes)}: {measured.fault.message}")
-    limit = bound(task.source.kernel, sizes, task.profile, task.workload.numerics)
+    there = replace(task.workload, timed=(sizes,))
+    limit = make_task(task.source, there, task.profile).bounds[0]
     bad = doubt(measured, limit, at_sizes(sizes))
     if bad is not None:
         verdict: Verdict = "failed" if bad.status == "incorrect" else "doubted"
