@@ -207,6 +207,7 @@ class Examined(Model):
     held_out: tuple[dict[str, Any], ...] = ()
     perturbed: tuple[dict[str, Any], ...] = ()
     sanitizer: dict[str, Any] = {}
+    counters: dict[str, Any] = {}
     secret: Annotated[str, Field(pattern="^[0-9a-f]{1,32}$")]
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from evolve.report.figures import listed, number, table
+from evolve.sol.units import percent
 
 _MOST = 4
 _INTERVALS = (("95 %: ", "ratio_interval"), ("by chance: ", "noise_interval"))
@@ -49,6 +50,7 @@ def _parts(examined: Mapping[str, Any]) -> Iterator[str]:
         good = sum(p.get("verdict") == "right" for p in changes)
         yield f"{good} of {len(changes)} times right with one input element changed"
     yield f"compute-sanitizer: {table(examined.get('sanitizer')).get('state', 'not run')}"
+    yield from _counters(table(examined.get("counters")))
 
 
 def _retimed(again: Mapping[str, Any]) -> Iterator[str]:
@@ -58,6 +60,19 @@ def _retimed(again: Mapping[str, Any]) -> Iterator[str]:
     said = [f"{word}{_interval(again.get(name))}" for word, name in _INTERVALS if _interval(again.get(name))]
     within = f" ({', '.join(said)})" if said else ""
     yield f"timed once more, {speedup:.2f}x the speed of the original{within}"
+
+
+def _counters(found: Mapping[str, Any]) -> Iterator[str]:
+    memory, compute = number(found.get("memory")), number(found.get("compute"))
+    if memory is None or compute is None:
+        if found:
+            yield f"Nsight Compute: {found.get('state')}"
+        return
+    near = ", near the limit" if found.get("near_limit") is True else ""
+    yield (
+        f"by the GPU's counters limited by {found.get('limiter')}{near} (memory at {percent(memory)} of its "
+        f"peak, compute at {percent(compute)})"
+    )
 
 
 def _interval(values: Any) -> str:

@@ -8,7 +8,7 @@ here does the secret that all inputs were drawn from leave the scorer, so that a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from math import prod
 from typing import Any, Literal
 
@@ -21,6 +21,7 @@ from evolve.scoring.correctness import original_plan, variant_plan
 from evolve.scoring.held_out import HeldOut
 from evolve.scoring.measured import Duel, MeasuredScorer
 from evolve.scoring.perturbed import Perturbed, perturb
+from evolve.scoring.profiled import headline
 from evolve.scoring.references import References
 from evolve.scoring.task import Task, size_key
 from evolve.scoring.timed import FAMILY, secret_seed
@@ -75,7 +76,7 @@ class Retimed:
 class Examination:
     """What the examination of a champion came to; `secret` repeats it.
 
-    `retimed` is None where the champion is the original.
+    `retimed` is None where the champion is the original; `counters` are as `profiled.headline` has them.
     """
 
     retimed: Retimed | None
@@ -83,6 +84,7 @@ class Examination:
     perturbed: tuple[Perturbed, ...]
     sanitized: Sanitized
     secret: int
+    counters: dict[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def failures(self) -> tuple[str, ...]:
@@ -127,6 +129,7 @@ class Examination:
                 "findings": [asdict(f) | {"text": f.text()} for f in self.sanitized.findings],
                 "unjudged": dict(self.sanitized.unjudged),
             },
+            "counters": dict(self.counters),
             "secret": f"{self.secret:x}",
         }
 
@@ -138,7 +141,8 @@ def _not_faster(again: Retimed | None) -> tuple[str, ...]:
 
 
 def examine(scorer: MeasuredScorer, built: Built) -> Examination:
-    """Examines a module: timed once more, held-out sizes, one input element changed, compute-sanitizer.
+    """Examines a module: timed once more, held-out sizes, one input element changed, under compute-sanitizer
+    and Nsight Compute where these are installed.
 
     Held-out sizes are about as large as the timed ones, and each needs its float64 reference. Raises
     EvolveError about the machine, as CudaWorker does.
@@ -156,7 +160,8 @@ def examine(scorer: MeasuredScorer, built: Built) -> Examination:
     ]
     runs = watched_runs(task, built.rendered, watched, scorer.secret)
     sanitized = sanitize(built.cubin, runs, ordinal=worker.ordinal)
-    return Examination(retimed, held_out, tuple(perturbed), sanitized, scorer.secret)
+    counters = headline(task, built, scorer.secret, worker.ordinal)
+    return Examination(retimed, held_out, tuple(perturbed), sanitized, scorer.secret, counters)
 
 
 def _retime(scorer: MeasuredScorer, built: Built, original: Built) -> Retimed:

@@ -6,6 +6,7 @@ import tempfile
 from dataclasses import replace
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from evolve.scoring.task import Task
 from evolve.scoring.timed import FAMILY, secret_seed
 from evolve.sol.breakdown import Breakdown
 from evolve.sol.counters import counted
+from evolve.sol.gap import gap
 from evolve.workload.inputs import numpy_dtype
 
 
@@ -66,3 +68,30 @@ class Profiling:
                 np.save(path, inputs[a.name])
                 self._arrays[a.name] = path
         return self._arrays
+
+
+def headline(task: Task, built: Built, secret: int, ordinal: int = 0) -> dict[str, Any]:
+    """What the GPU counted of a module at the first timed size, as JSON data.
+
+    `state` is `counted`, or why nothing was, which `message` says more about. Then `limiter` and `near_limit`
+    are Nsight Compute's verdict, `memory` and `compute` its two throughputs as fractions of the peak, `facts`
+    the rest of what was counted.
+    """
+    profiling = Profiling(task, secret, ordinal)
+    try:
+        # The verdict rests on the counters alone, whatever the time is.
+        found = profiling.counted(built, Breakdown(task.bounds[0].time_s, "measured"))
+    finally:
+        profiling.close()
+    why = profiling.unavailable
+    if why is not None:
+        return {"state": why.kind, "message": why.message}
+    report = gap(task.bounds[0], found)
+    return {
+        "state": "counted",
+        "limiter": report.limiter,
+        "near_limit": report.near_limit,
+        "memory": report.memory,
+        "compute": report.compute,
+        "facts": dict(found.facts),
+    }

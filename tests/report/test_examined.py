@@ -26,6 +26,7 @@ PASSED: dict[str, Any] = {
     "held_out": (RIGHT, RIGHT | {"speedup": 2.1, "fraction": 0.75}),
     "perturbed": ({"verdict": "right"},),
     "sanitizer": {"state": "clean"},
+    "counters": {"state": "not permitted", "message": "this user may not"},
     "secret": "1f",
 }
 
@@ -35,9 +36,18 @@ def test_one_line_when_it_passed() -> None:
         "examined after the search: timed once more, 1.95x the speed of the original (95 %: 1.920 to 1.960, "
         "by chance: 0.999 to 1.002); right at 2 of 2 held-out sizes, there 1.90 to 2.10x the speed of the "
         "original and 0.710 to 0.750 of the speed of light; 1 of 1 times right with one input element "
-        "changed; compute-sanitizer: clean"
+        "changed; compute-sanitizer: clean; Nsight Compute: not permitted"
     ]
     assert list(examined_lines(None)) == []
+
+
+def test_what_the_gpu_counted() -> None:
+    counters = {"state": "counted", "limiter": "memory", "near_limit": True, "memory": 0.914, "compute": 0.3}
+    (line,) = examined_lines(PASSED | {"counters": counters})
+    assert line.endswith(
+        "; by the GPU's counters limited by memory, near the limit "
+        "(memory at 91% of its peak, compute at 30%)"
+    )
 
 
 def test_failures_come_first_and_some_of_many() -> None:

@@ -32,6 +32,7 @@ __all__ = ["make"]
 @pytest.fixture(autouse=True)
 def clean(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(final, "sanitize", lambda cubin, runs, ordinal: CLEAN)
+    monkeypatch.setattr(final, "headline", lambda task, built, secret, ordinal: {"state": "not installed"})
 
 
 def built(name: str) -> Built:
@@ -57,6 +58,7 @@ def test_an_honest_champion_passes(make: Make) -> None:
     # One element of each input, and one of the result depends on it.
     assert [(p.array, p.affected, p.verdict) for p in got.perturbed] == [("a", 1, "right"), ("b", 1, "right")]
     document = json.loads(json.dumps(got.to_json(), allow_nan=False))
+    assert document["counters"] == {"state": "not installed"}
     assert int(document["secret"], 16) == SECRET and document["sanitizer"]["state"] == "clean"
 
 

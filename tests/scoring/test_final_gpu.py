@@ -46,6 +46,9 @@ def test_a_proved_program_passes(kernel: str) -> None:
     sanitizer = got["sanitizer"]["state"]
     assert sanitizer == ("not installed" if find("compute-sanitizer") is None else "clean")
     assert got["state"] == "passed", got["open_points"]
+    counters = got["counters"]
+    assert counters["state"] in ("counted", "not installed", "not permitted"), counters["message"]
+    assert counters["state"] != "counted" or counters["memory"] > counters["compute"]
 
 
 def test_counters_or_why_not() -> None:

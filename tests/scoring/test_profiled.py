@@ -12,7 +12,7 @@ from evolve.devices.cuda.alone import Run
 from evolve.devices.cuda.profiler import Unavailable
 from evolve.scoring import profiled
 from evolve.scoring.built import Built
-from evolve.scoring.profiled import Profiling
+from evolve.scoring.profiled import Profiling, headline
 from evolve.sol.breakdown import Breakdown
 from evolve.sol.counters import MEMORY, Counters
 from tests.scoring.measured_task import task
@@ -42,6 +42,24 @@ def test_the_champion_runs_at_the_timed_size(monkeypatch: pytest.MonkeyPatch) ->
     assert isinstance(a, Path) and np.load(a).shape == (100_000,)
     of.close()
     assert not a.exists()
+
+
+def test_the_headline_is_nvidia_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    got: Counters | Unavailable = Counters(0.2, 0.9, waves=4.0)
+    monkeypatch.setattr(profiled, "profile", lambda cubin, run, ordinal: got)
+    found = headline(task(), built(), 7)
+    assert found == {
+        "state": "counted",
+        "limiter": "memory",
+        "near_limit": True,
+        "memory": 0.9,
+        "compute": 0.2,
+        "facts": {MEMORY: 0.9, "compute_throughput": 0.2, "waves": 4.0},
+    }
+    got = Counters(0.2, 0.5, waves=0.5)
+    assert headline(task(), built(), 7)["limiter"] == "small grid"
+    got = Unavailable("not permitted", "this user may not")
+    assert headline(task(), built(), 7) == {"state": "not permitted", "message": "this user may not"}
 
 
 @pytest.mark.parametrize(("kind", "tries"), [("not permitted", 1), ("not installed", 1), ("failed", 2)])
