@@ -83,6 +83,8 @@ class Search:
         self._agent, self._problem, self._evaluator = agent, problem, evaluator
         self._store, self._on_champion, self._interrupted = store, on_champion, interrupted
         self._measured = info.device.timing == "measured"
+        # A GPU that waits costs more than an ask with old knowledge.
+        self._idle_below = self.settings.look_ahead // 2 if self._measured else 0
         self._pending: deque[_Pending] = deque()
         self._faults = 0
         self._filter = Prefilter(self.settings.seed)
@@ -137,7 +139,7 @@ class Search:
             proposed = self._from_tunings()
         if proposed is None:
             waiting = any(not tuning.done for tuning in self.state.tunings.values())
-            if waiting and self._pending and self.state.asks >= self.settings.islands:
+            if waiting and len(self._pending) > self._idle_below and self.state.asks >= self.settings.islands:
                 return False  # asking before the tunings have answered would ask with old knowledge
             self._ask()
             return True

@@ -33,9 +33,6 @@ class MeasuredProblem(KernelProblem):
     asks: a GPU belongs to one.
     """
 
-    modelled = True
-    """Whether `build` asks the model too, for what it has over measuring: it says why."""
-
     def __init__(self, lifted: Lifted, task: Task, device: Device, numerics: str) -> None:
         super().__init__(lifted, task, device, numerics)
         self.secret = int.from_bytes(os.urandom(8), "little")
@@ -50,21 +47,21 @@ class MeasuredProblem(KernelProblem):
         return found
 
     def build(self, compiled: Compiled) -> Score | Candidate:
-        """Machine code, and where it can be traced what the model says of it."""
+        """Machine code."""
         rendered = render(compiled.payload)
         source = with_launcher(rendered)
         try:
             built = build(rendered, self.task.profile.arch)
         except BuildError as error:
             return as_score(Outcome("compile_failed", rendered.text, message=error.message), source)
-        if self.modelled:
-            built = replace(built, estimates=modelled(self.task, rendered, built.cubin))
         return Candidate(built, source)
 
-    def estimated_us(self, built: Candidate) -> float | None:
-        """The model's time, microseconds."""
-        seconds = built.built.estimated_s
-        return None if seconds is None else seconds * 1e6
+    def estimate(self, built: Candidate) -> tuple[Candidate, float | None]:
+        """With the model's estimates, which also say what a measured time consists of."""
+        of = built.built
+        told = replace(of, estimates=modelled(self.task, of.rendered, of.cubin))
+        seconds = told.estimated_s
+        return replace(built, built=told), None if seconds is None else seconds * 1e6
 
     def measure(self, built: Candidate, gpu: int = 0) -> Score:
         """Checked and timed."""

@@ -1,14 +1,17 @@
 """Evaluating where times are measured: builders, which need no GPU, and one process for each GPU.
 
 Builders compile, prove and translate several programs at a time; a GPU's process runs one after the
-other and always has the next at hand, so that the GPU does not wait for the host.
+other and always has the next at hand, so that the GPU does not wait for the host. Where candidates
+wait for a GPU all the same, builders with nothing to build estimate them, and the pre-filter decides
+which are worth its time: for a GPU that is free, measuring is the quickest way to know.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
@@ -35,6 +38,15 @@ KEPT = 64
 """Built candidates that are kept for duels."""
 
 
+@dataclass
+class _Waiting:
+    """A built candidate that no GPU's process has yet. `asked`: a builder estimates it, or has."""
+
+    job: int
+    built: Any
+    asked: bool = False
+
+
 class PipelineEvaluator(PoolEvaluator):
     """Builds in `builders` processes, measures in one for each of `gpus`. `problem` must be Measuring."""
 
@@ -46,7 +58,7 @@ class PipelineEvaluator(PoolEvaluator):
         self._gpus: list[Forked] = []
         for gpu in range(gpus):
             self._gpus.append(self._spawn_gpu(gpu))
-        self._ready: deque[tuple[int, Any]] = deque()
+        self._ready: deque[_Waiting] = deque()
         self._plain: dict[int, Compiled] = {}
         self._decided: dict[int, dict[str, Any]] = {}
         self._texts: dict[int, str] = {}
@@ -86,8 +98,18 @@ class PipelineEvaluator(PoolEvaluator):
         super()._feed()
         for gpu in sorted(self._gpus, key=lambda one: len(one.jobs)):
             while self._ready and len(gpu.jobs) < AT_HAND and len(gpu.jobs) <= self._least_busy():
-                job, built = self._ready.popleft()
-                self._send(gpu, job, ("measure", built))
+                one = self._ready.popleft()
+                self._send(gpu, one.job, ("measure", one.built))
+        for worker in self._workers:
+            one_more = next((one for one in self._ready if not one.asked), None)
+            if one_more is None:
+                return
+            if not worker.jobs:
+                one_more.asked = True
+                # It is not the candidate's fault if its estimate cannot be sent.
+                with suppress(OSError):
+                    worker.pipe.send((one_more.job, one_more.built))
+                    worker.jobs, worker.at = {one_more.job: one_more}, one_more.job
 
     def _least_busy(self) -> int:
         return min(len(gpu.jobs) for gpu in self._gpus)
@@ -137,19 +159,40 @@ class PipelineEvaluator(PoolEvaluator):
         return fresh
 
     def _answered(self, kind: str, job: int, content: Any) -> None:
-        if kind != "built":
-            super()._answered(kind, job, content)
+        match kind:
+            case "built":
+                plain, built = content
+                self._plain[job] = plain
+                self._decided[job] = {"prefilter": admit_all(job, None).to_json()}
+                self._keep(self._texts[job], built)
+                self._ready.append(_Waiting(job, built))
+            case "estimated":
+                self._estimated(job, *content)
+            case _:
+                super()._answered(kind, job, content)
+
+    def _estimated(self, job: int, built: Any, estimated_us: float | None) -> None:
+        """What a builder says of a candidate that waited when it began; its measurement may be over."""
+        if job not in self._decided:
             return
-        plain, built, estimated_us = content
+        self._decided[job]["estimated_us"] = estimated_us
+        waiting = next((one for one in self._ready if one.job == job), None)
+        if waiting is None:
+            return
+        waiting.built = built
         decision = self._admit(job, estimated_us)
-        self._plain[job] = plain
-        self._decided[job] = {"estimated_us": estimated_us, "prefilter": decision.to_json()}
+        self._decided[job]["prefilter"] = decision.to_json()
         if not decision.measures:
+            self._ready.remove(waiting)
             score = Score("prefiltered", message="not measured: its estimate is too slow")
-            self._outcomes[job] = Outcome(plain, plain_score(self._told(job, score)))
+            self._outcomes[job] = Outcome(self._plain[job], plain_score(self._told(job, score)))
+
+    def _replace(self, worker: Forked) -> None:
+        if any(isinstance(one, _Waiting) for one in worker.jobs.values()):
+            worker.bury()  # over an estimate: the candidate is measured without
+            self._workers[self._workers.index(worker)] = self._spawn()
             return
-        self._keep(self._texts[job], built)
-        self._ready.append((job, built))
+        super()._replace(worker)
 
     def _told(self, job: int, score: Score) -> Score:
         """A score with what was decided before it."""
@@ -204,16 +247,25 @@ class PipelineEvaluator(PoolEvaluator):
         self._gpus.clear()
 
 
-def _build(problem: Problem[Any], pipe: Connection, jobs: list[tuple[int, str]]) -> None:
-    """A builder's answer to its jobs."""
+def _build(problem: Problem[Any], pipe: Connection, order: list[tuple[int, str]] | tuple[int, Any]) -> None:
+    """A builder's answer: to programs, what was built of them; to a candidate, its estimate."""
     assert isinstance(problem, Measuring)
-    for job, text in jobs:
+    if isinstance(order, tuple):
+        job, built = order
+        try:
+            pipe.send(("estimated", job, problem.estimate(built)))
+        except OSError:
+            raise
+        except Exception:  # what cannot be estimated is measured
+            pipe.send(("estimated", job, (built, None)))
+        return
+    for job, text in order:
         plain, compiled = compile_job(problem, pipe, job, text)
         if compiled is None:
             continue
         built = send_outcome(pipe, job, plain, partial(problem.build, compiled))
         if built is not None:
-            pipe.send(("built", job, (plain, built, problem.estimated_us(built))))
+            pipe.send(("built", job, (plain, built)))
 
 
 def _run(problem: Measuring, gpu: int, pipe: Connection, order: tuple[int, str, Any]) -> None:

@@ -139,8 +139,8 @@ class Measuring(Protocol):
         """All that needs no GPU."""
         ...
 
-    def estimated_us(self, built: Any) -> float | None:
-        """The model's time, where `build` made one."""
+    def estimate(self, built: Any) -> tuple[Any, float | None]:
+        """The same with what the model says, and its time in microseconds; None where it can say nothing."""
         ...
 
     def measure(self, built: Any, gpu: int = 0) -> Score:

@@ -196,7 +196,8 @@ def test_measured_devices_confirm_every_champion(tmp_path: Path) -> None:
             assert compared.challenger == body.proposal
     compared = sum(body.kind == "compared" for body in bodies)
     scored = sum(body.kind == "result" and body.status == "scored" for body in bodies)
-    assert compared and scored + max(compared, 2) == 40
+    # What was in flight when a duel took the last of the budget is folded all the same.
+    assert compared and scored <= 40 - 2 and 40 <= scored + compared <= 40 + compared
     lines = folder.log.read_bytes().splitlines(keepends=True)
     for kept in range(2, len(lines), 9):
         cut = tmp_path / str(kept)

@@ -32,8 +32,11 @@ class MeasuredProblem(FakeProblem):
         score = FakeProblem.score(self, compiled)
         return compiled if score.status in ("scored", "incorrect") else score
 
-    def estimated_us(self, built: Any) -> float | None:
-        return float(dict(built.payload.settings)["tile"])
+    def estimate(self, built: Any) -> tuple[Any, float | None]:
+        settings = dict(built.payload.settings)
+        if settings.get("width") == 9:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return built, float(settings["tile"])
 
     def measure(self, built: Any, gpu: int = 0) -> Score:
         time.sleep(self.slow_s)
@@ -103,23 +106,33 @@ def test_an_error_about_the_machine_is_raised() -> None:
     assert error.value.code == "gpu-failed" and "bus" in error.value.message
 
 
-def test_what_the_pre_filter_refuses_is_not_measured() -> None:
-    texts = ["set(tile, 64)\n", "set(tile, 32)\n"]
-    asked = []
+def test_what_waits_for_a_gpu_is_estimated_and_the_pre_filter_decides() -> None:
+    texts = [f"set(tile, {64 + n})\n" for n in range(24)]
+    asked: dict[int, float | None] = {}
 
     def admit(proposal: int, estimated_us: float | None) -> Decision:
-        asked.append((proposal, estimated_us))
-        return Decision("skip" if proposal == 1 else "audit", "slow")
+        asked[proposal] = estimated_us
+        return Decision("skip" if proposal % 2 else "audit", "slow")
 
-    with pipeline(MeasuredProblem()) as evaluator:
+    with pipeline(MeasuredProblem(slow_s=0.05)) as evaluator:
         for n, text in enumerate(texts, start=1):
             evaluator.start(n, text)
-        found = [evaluator.finish(n, lambda m: False, lambda: None, admit).score for n in (1, 2)]
-    assert sorted(asked) == [(1, 64.0), (2, 32.0)]
-    assert [one.status for one in found if one] == ["prefiltered", "scored"]
-    details = [one.detail for one in found if one]
-    assert [d["estimated_us"] for d in details] == [64.0, 32.0]
-    assert [d["prefilter"]["action"] for d in details] == ["skip", "audit"]
+        scores = [
+            evaluator.finish(n, lambda m: False, lambda: None, admit).score for n in range(1, len(texts) + 1)
+        ]
+    assert asked and set(asked).isdisjoint((1, 2, 3)), "what a GPU can take at once is not estimated"
+    for n, score in enumerate(scores, start=1):
+        assert score is not None
+        told = score.detail["prefilter"]["action"]
+        assert told == ("measure" if n not in asked else "skip" if n % 2 else "audit")
+        assert score.status == ("prefiltered" if told == "skip" else "scored")
+        assert n not in asked or score.detail["estimated_us"] == asked[n] == 64.0 + n - 1
+
+
+def test_a_builder_that_dies_over_an_estimate_costs_nobody() -> None:
+    texts = [f"set(tile, {64 + n})\nset(width, 9)\n" for n in range(12)]
+    found = outcomes(PipelineEvaluator(MeasuredProblem(slow_s=0.05), 2, 1), texts)
+    assert {o.score.status for o in found if o.score} == {"scored"} and len(found) == 12
 
 
 def test_baseline_duel_and_examination_are_the_first_gpus_while_others_work() -> None:
