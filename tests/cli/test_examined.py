@@ -36,6 +36,9 @@ class Examined(FakeProblem):
     def estimated_us(self, built: Compiled) -> float | None:
         return None
 
+    def estimate(self, built: Compiled) -> tuple[Compiled, float | None]:
+        return built, None
+
     def measure(self, built: Compiled, gpu: int = 0) -> Score:
         return self.score(built)
 
