@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 import pytest
 
@@ -12,8 +10,7 @@ from evolve.devices.cuda.alone import Run, find
 from evolve.devices.cuda.profiler import Unavailable, profile
 from evolve.search.devices import has_gpu
 from evolve.sol.counters import Counters
-from evolve.toolchain.lines import LINE_INFO
-from evolve.toolchain.nvrtc import compile_cuda
+from tests.devices.cuda.on_gpu import image
 
 pytestmark = [
     pytest.mark.gpu,
@@ -43,21 +40,10 @@ KERNEL(conflicts) {
 """
 
 
-@functools.cache
-def cubin() -> bytes:
-    import pycuda.driver as cuda
-
-    cuda.init()
-    major, minor = cuda.Device(0).compute_capability()
-    built = compile_cuda(TEXT, f"sm_{major}{minor}", [LINE_INFO])
-    assert built.cubin is not None, built.log
-    return built.cubin
-
-
 def counters(kernel: str) -> Counters:
     args = (BufferArg("x"), BufferArg("y"), ScalarArg("n", "i32", N))
     one = ConcreteLaunch(kernel, args, (N // 256, 1, 1), (256, 1, 1))
-    got = profile(cubin(), Run((one,), {"x": np.ones(N, np.float32), "y": 4 * N}))
+    got = profile(image(TEXT), Run((one,), {"x": np.ones(N, np.float32), "y": 4 * N}))
     print(kernel, got)
     if isinstance(got, Unavailable):
         assert got.kind == "not permitted", got.message

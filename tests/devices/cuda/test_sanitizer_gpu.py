@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 import pytest
 
@@ -11,8 +9,7 @@ from evolve.codegen.launch import BufferArg, ConcreteLaunch, ScalarArg
 from evolve.devices.cuda.alone import Run, find
 from evolve.devices.cuda.sanitizer import TOOLS, sanitize
 from evolve.search.devices import has_gpu
-from evolve.toolchain.lines import LINE_INFO
-from evolve.toolchain.nvrtc import compile_cuda
+from tests.devices.cuda.on_gpu import image
 
 pytestmark = [
     pytest.mark.gpu,
@@ -54,17 +51,6 @@ EXPECTED = {
 LINES = {"racy": (12, 13), "out_of_bounds": (15,), "reads_past_the_end": (16,), "uninitialised": (17,)}
 
 
-@functools.cache
-def cubin() -> bytes:
-    import pycuda.driver as cuda
-
-    cuda.init()
-    major, minor = cuda.Device(0).compute_capability()
-    built = compile_cuda(TEXT, f"sm_{major}{minor}", [LINE_INFO])
-    assert built.cubin is not None, built.log
-    return built.cubin
-
-
 @pytest.mark.parametrize("kernel", EXPECTED)
 def test_planted_faults_are_found_and_a_clean_kernel_is_clean(kernel: str) -> None:
     args = (BufferArg("x"), BufferArg("y"), ScalarArg("n", "i32", N))
@@ -72,7 +58,7 @@ def test_planted_faults_are_found_and_a_clean_kernel_is_clean(kernel: str) -> No
     x = np.arange(N, dtype=np.float32)
     tool = EXPECTED[kernel]
     tools = TOOLS if tool is None else (tool,)
-    got = sanitize(cubin(), [Run((one,), {"x": x, "y": 4 * N})], tools=tools)
+    got = sanitize(image(TEXT), [Run((one,), {"x": x, "y": 4 * N})], tools=tools)
     print(got)
     assert not got.unjudged or got.findings
     if tool is None:
