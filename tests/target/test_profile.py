@@ -186,3 +186,34 @@ def test_a_user_without_a_home_has_no_folder(monkeypatch: pytest.MonkeyPatch) ->
     assert user_folder() == Path("/home/someone/.local/share/evolve/hardware")
     monkeypatch.setattr("os.path.expanduser", lambda path: path)
     assert user_folder() is None
+
+
+@pytest.mark.parametrize("stem", SHIPPED)
+def test_every_latency_says_where_it_is_from(stem: str) -> None:
+    gpu = load_profile(stem)
+    known = [getattr(gpu.latency, name) for name in ("l1_clocks", "l2_clocks", "dram_ns", "shared_clocks")]
+    assert any(known) == ("latency" in gpu.sources)
+
+
+def test_sources_and_what_checked_the_estimates_survive_writing(tmp_path: Path) -> None:
+    gpu = load_profile("h200-sxm")
+    assert gpu.sources and gpu.validated
+    assert (data_dir("hardware").parent / gpu.validated).is_file()
+    file = tmp_path / "h200-sxm.yaml"
+    file.write_text(yaml.safe_dump(as_document(gpu)))
+    again = read_profile(file)
+    assert (again.sources, again.validated) == (gpu.sources, gpu.validated)
+    assert load_profile("t4").validated is None
+
+
+def test_l2_and_latencies_are_in_order() -> None:
+    for stem in SHIPPED:
+        gpu = load_profile(stem)
+        latency = gpu.latency
+        if latency.l1_clocks and latency.l2_clocks:
+            assert latency.l1_clocks < latency.l2_clocks
+        if latency.l2_clocks and latency.dram_ns:
+            assert latency.l2_clocks / gpu.clocks.boost_mhz * 1e3 < latency.dram_ns
+        if gpu.measured is not None and gpu.measured.l2_read_gbs is not None:
+            # Above DRAM, below what the SMs' ports take.
+            assert gpu.memory.dram_gbs < gpu.measured.l2_read_gbs.high < gpu.per_second(64) / 1e9
