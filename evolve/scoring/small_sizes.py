@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -71,7 +70,7 @@ class SmallSizes:
 
     def check(self, built: Built, plan: Plan, is_original: bool) -> Doubt | None:
         """The first thing that is wrong with a module on this plan. Raises EvolveError as CudaWorker."""
-        self._compute(plan)
+        self._prepare(plan)
         ran: set[int] = set()  # and stored something
         for sizes, family in plan:
             variant, launches = concretise(built.rendered, sizes)
@@ -111,29 +110,34 @@ class SmallSizes:
 
     # ---- resident sets
 
-    def _compute(self, plan: Plan) -> None:
-        """The references that this plan needs for the first time, side by side: each runs on the host."""
+    def _prepare(self, plan: Plan) -> None:
+        """Makes resident what this plan needs for the first time; references run side by side on the host."""
         new = [(s, f) for s, f in plan if (size_key(s), f) not in self._sets]
         if len(new) > 1:
             with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-                _exhaust(pool.map(lambda run: self.references.expected(*run), new))
+                for (sizes, family), e in zip(
+                    new, pool.map(lambda run: self.references.expected(*run), new), strict=True
+                ):
+                    self._keep(sizes, family, self._resident(sizes, e))
 
     def _set(self, sizes: Sizes, family: str) -> _Set:
-        key = size_key(sizes), family
-        found = self._sets.get(key)
+        found = self._sets.get((size_key(sizes), family))
         if found is None:
-            found = self._sets[key] = self._resident(sizes, family)
-            self._bytes += found.bytes
-            while self._bytes > KEPT_BYTES and len(self._sets) > 1:
-                _, old = self._sets.popitem(last=False)
-                self._bytes -= old.bytes
-                self.worker.drop((old.key, old.expected))
-        self._sets.move_to_end(key)
+            found = self._resident(sizes, self.references.expected(sizes, family))
+            self._keep(sizes, family, found)
+        self._sets.move_to_end((size_key(sizes), family))
         return found
 
-    def _resident(self, sizes: Sizes, family: str) -> _Set:
+    def _keep(self, sizes: Sizes, family: str, made: _Set) -> None:
+        self._sets[size_key(sizes), family] = made
+        self._bytes += made.bytes
+        while self._bytes > KEPT_BYTES and len(self._sets) > 1:
+            _, old = self._sets.popitem(last=False)
+            self._bytes -= old.bytes
+            self.worker.drop((old.key, old.expected))
+
+    def _resident(self, sizes: Sizes, e: Expected) -> _Set:
         """Makes one, with what the original writes there. Raises EvolveError `baseline-failed`."""
-        e = self.references.expected(sizes, family)
         self._made += 1
         key, expected = f"check:{self._made}", f"expected:check:{self._made}"
         self.worker.set_arrays(SetArrays(key, e.inputs))
@@ -171,11 +175,6 @@ def _allowed(
         left_alone(low, high, unwritten[name])
         found[name] = low, high
     return found
-
-
-def _exhaust(results: Iterable[object]) -> None:
-    for _ in results:
-        pass
 
 
 def of_fault(fault: Fault, at: str) -> Doubt:
