@@ -10,8 +10,9 @@ from evolve.ir.expr import Var
 from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Buffer, Leaf, Reduce
 from evolve.ir.types import LoopKind
-from evolve.ir.visit import Site, leaves, loads
+from evolve.ir.visit import Site, leaves, loads, variables
 from evolve.workload.model import Sizes
+from evolve.workload.structure import IndexArrays
 
 
 def address_strides(
@@ -33,7 +34,7 @@ def address_strides(
                 known = so_far is not None and weight is not None
                 total[atom.name] = so_far + c * weight if known else None  # type: ignore[operator]
             else:
-                for name in total:
+                for name in variables(atom) & total.keys():
                     total[name] = None
     return tuple((loop.var, total[loop.var]) for loop in site.loops)
 
@@ -72,14 +73,16 @@ def _coalesced(strides: tuple[tuple[str, int | None], ...], site: Site) -> bool:
     return dict(strides)[parallel[-1]] in (0, 1)
 
 
-def reductions(kernel: Kernel, scalars: Sizes) -> tuple[ReductionInfo, ...]:
+def reductions(
+    kernel: Kernel, scalars: Sizes, contents: IndexArrays | None = None
+) -> tuple[ReductionInfo, ...]:
     """Every reduction statement with the sequential loops that contribute to one cell of its accumulator."""
     out = []
     buffers = {b.name: b for b in kernel.buffers}
     for leaf, site in leaves(kernel.body):
         if not isinstance(leaf, Reduce):
             continue
-        domain = domain_of(site, scalars)
+        domain = domain_of(site, scalars, contents)
         inside = {a.name for i in leaf.indices for a, _ in linear(i).terms if isinstance(a, Var)}
         over = tuple(
             loop.var for loop in site.loops if loop.kind is not LoopKind.PARALLEL and loop.var not in inside

@@ -22,6 +22,7 @@ from evolve.ir.stmt import Leaf, Reduce, Store
 from evolve.ir.types import DType, LoopKind, Space
 from evolve.ir.visit import Site, leaves, local_buffers, substitute
 from evolve.workload.model import Sizes
+from evolve.workload.structure import IndexArrays
 
 _CLASSES = {
     BinaryOp.ADD: "add",
@@ -58,12 +59,12 @@ class _Numbering:
     """Rank-0 register buffers that are assigned once: the value they hold."""
 
 
-def operations(kernel: Kernel, scalars: Sizes) -> Mapping[str, float]:
+def operations(kernel: Kernel, scalars: Sizes, contents: IndexArrays | None = None) -> Mapping[str, float]:
     """Distinct operations by `<type>.<class>` at these sizes (see `model.Features.operations`)."""
     state = _Numbering(kernel, scalars, list(leaves(kernel.body)))
     once = _assigned_once(state)
     for position, (leaf, site) in enumerate(state.found):
-        domain = domain_of(site, scalars)
+        domain = domain_of(site, scalars, contents)
         if domain.points <= 0:
             continue
         scope = _Scope(state, site, domain, position)

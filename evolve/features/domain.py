@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 
+from evolve.features.enumerate import UncountableError, depends_on_data, longest, points_of
 from evolve.features.lattice import Constraint, count_points
 from evolve.ir.affine import Linear, linear
+from evolve.ir.data import reads
 from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Unary, UnaryOp, Var, decide, index
 from evolve.ir.stmt import For, If
 from evolve.ir.types import DType
 from evolve.ir.visit import Site, loads, substitute
+from evolve.workload.implied import ROW
 from evolve.workload.model import Sizes
+from evolve.workload.structure import IndexArrays
 
 _MOST_PARTS = 16
 
@@ -25,6 +29,7 @@ class Domain:
     exact     the domain is this box, whole: no triangular loop, no condition that could not be evaluated
     within    what of the box is real, where it is not whole: linear forms that are at least 0
     counted   `points` is the exact number, because box and `within` are all there is to the domain
+    input     it was counted on one input, from which loop bounds are read
     """
 
     ranges: Mapping[str, tuple[int, int]]
@@ -32,6 +37,7 @@ class Domain:
     exact: bool
     within: tuple[Constraint, ...] = ()
     counted: bool = True
+    input: bool = False
 
     def trips(self, name: str) -> int:
         low, high = self.ranges[name]
@@ -43,8 +49,14 @@ def at_sizes(e: Expr, scalars: Sizes) -> Expr:
     return substitute(e, {n: index(int(v)) for n, v in scalars.items() if isinstance(v, Integral)})
 
 
-def domain_of(site: Site, scalars: Sizes) -> Domain:
-    """The domain of the statement at `site`. Raises ValueError when a loop's extent needs an unknown size."""
+def domain_of(site: Site, scalars: Sizes, contents: IndexArrays | None = None) -> Domain:
+    """The domain of the statement at `site`. Raises ValueError when a loop's extent needs an unknown size.
+
+    A loop whose bounds are read from memory is counted on `contents`, and taken for one of usual length
+    without them.
+    """
+    if depends_on_data(site):
+        return _enumerated(site, scalars, contents) or _typical(site, scalars)
     ranges: dict[str, tuple[int, int]] = {}
     points = 1.0
     known = True
@@ -78,6 +90,28 @@ def domain_of(site: Site, scalars: Sizes) -> Domain:
         else:
             points = float(number)
     return Domain(ranges, points, known and not within, tuple(within), counted)
+
+
+def _enumerated(site: Site, scalars: Sizes, contents: IndexArrays | None) -> Domain | None:
+    """The domain on this input; None where it cannot be counted."""
+    if contents is None:
+        return None
+    try:
+        points = points_of(site, scalars, contents)
+        ranges = {x.var: (0, longest(site, x.var, scalars, contents) - 1) for x in site.loops}
+    except UncountableError:
+        return None
+    return Domain(ranges, points.total, exact=False, counted=False, input=True)
+
+
+def _typical(site: Site, scalars: Sizes) -> Domain:
+    """The domain if loops whose bounds are read from memory run `ROW` times."""
+
+    def step(s: For | If) -> For | If:
+        return replace(s, extent=index(ROW)) if isinstance(s, For) and reads(s.extent) else s
+
+    found = domain_of(Site(site.stmt, tuple(map(step, site.path)), site.in_else), scalars)
+    return replace(found, exact=False, counted=False)
 
 
 def _parts(extent: Linear) -> list[tuple[Linear, int]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from evolve.features.access import accesses, reads_constant_offsets, reductions
 from evolve.features.arithmetic import operations
 from evolve.features.domain import domain_of
-from evolve.features.footprint import Box, box_of, union_size
+from evolve.features.footprint import Box, box_at, union_size
 from evolve.features.model import AccessInfo, BufferUse, Features, LoopInfo, ReductionInfo, Structure
 from evolve.features.product import products
 from evolve.ir.effects import Access, Mode, effects
@@ -18,33 +18,36 @@ from evolve.ir.stmt import Buffer, For
 from evolve.ir.types import LoopKind
 from evolve.ir.visit import Site, leaves, walk
 from evolve.workload.model import Sizes
+from evolve.workload.structure import IndexArrays
 
 # A loop nest that reads less than this share of what is read of a buffer is no pass over it.
 _PASS_SHARE = 0.5
 
 
-def extract(kernel: Kernel, scalars: Sizes) -> Features:
+def extract(kernel: Kernel, scalars: Sizes, contents: IndexArrays | None = None) -> Features:
     """The features of a lifted kernel. `scalars` gives every size it needs.
 
-    Raises EvolveError `missing-size` when a loop's extent depends on a size that is not given.
+    `contents` are the index arrays of an input (`workload.structure`): what depends on them is counted and
+    marked as holding for that input, and estimated without them. Raises EvolveError `missing-size` when a
+    loop's extent depends on a size that is not given.
     """
     missing = [s.name for s in kernel.scalars if s.is_size and s.name not in scalars]
     if missing:
         raise EvolveError("missing-size", f"{kernel.name} needs a value for {', '.join(missing)}")
     try:
-        return _extract(kernel, scalars)
+        return _extract(kernel, scalars, contents)
     except ValueError as error:
         raise EvolveError("missing-size", f"{kernel.name}: {error}") from error
 
 
-def _extract(kernel: Kernel, scalars: Sizes) -> Features:
-    touches = _touches(kernel, scalars)
+def _extract(kernel: Kernel, scalars: Sizes, contents: IndexArrays | None) -> Features:
+    touches = _touches(kernel, scalars, contents)
     buffers = tuple(_use(b, [t for t in touches if t.access.buffer == b.name]) for b in kernel.buffers)
-    loops = _loops(kernel, scalars)
+    loops = _loops(kernel, scalars, contents)
     accessed = accesses(kernel, scalars)
-    reduced = reductions(kernel, scalars)
+    reduced = reductions(kernel, scalars, contents)
     structure = _structure(loops, accessed, reduced, reads_constant_offsets(kernel, scalars))
-    instances = sum(domain_of(site, scalars).points for _, site in leaves(kernel.body))
+    instances = sum(domain_of(site, scalars, contents).points for _, site in leaves(kernel.body))
     return Features(
         kernel=kernel.name,
         scalars=dict(scalars),
@@ -52,10 +55,11 @@ def _extract(kernel: Kernel, scalars: Sizes) -> Features:
         loops=loops,
         accesses=accessed,
         reductions=reduced,
-        operations=operations(kernel, scalars),
+        operations=operations(kernel, scalars, contents),
         instances=instances,
         structure=structure,
         exact=all(b.exact for b in buffers),
+        this_input=any(t.box.input for t in touches),
         products=products(loops, accessed, buffers) if structure == "contraction" else 0.0,
     )
 
@@ -72,7 +76,7 @@ class _Touch:
     """Not written before by the same launch: the old value is needed."""
 
 
-def _touches(kernel: Kernel, scalars: Sizes) -> list[_Touch]:
+def _touches(kernel: Kernel, scalars: Sizes, contents: IndexArrays | None) -> list[_Touch]:
     names = {b.name for b in kernel.buffers}
     out: list[_Touch] = []
     written: dict[str, list[Box]] = {}
@@ -80,16 +84,15 @@ def _touches(kernel: Kernel, scalars: Sizes) -> list[_Touch]:
         found = _distinct(a for a in effects(site.stmt).accesses if a.buffer in names)
         if not found:
             continue
-        domain = domain_of(site, scalars)
-        for access in found:
-            box = box_of(access.indices, domain, scalars)
+        domain = domain_of(site, scalars, contents)
+        boxes = [box_at(a.indices, site, domain, scalars, contents) for a in found]
+        for access, box in zip(found, boxes, strict=True):
             before = written.get(access.buffer, ())
             covered = any(w.exact and w.contains(box) for w in before)
             exposed = access.mode is not Mode.WRITE and not covered
             out.append(_Touch(access, box, domain.points, _nest(site), exposed))
-        for access in found:
+        for access, box in zip(found, boxes, strict=True):
             if access.mode is not Mode.READ:
-                box = box_of(access.indices, domain, scalars)
                 written.setdefault(access.buffer, []).append(box)
     return out
 
@@ -126,12 +129,12 @@ def _use(buffer: Buffer, touches: Sequence[_Touch]) -> BufferUse:
     )
 
 
-def _loops(kernel: Kernel, scalars: Sizes) -> tuple[LoopInfo, ...]:
+def _loops(kernel: Kernel, scalars: Sizes, contents: IndexArrays | None) -> tuple[LoopInfo, ...]:
     out = []
     for site in walk(kernel.body):
         if isinstance(site.stmt, For):
-            around = domain_of(site, scalars)
-            inside = domain_of(Site(site.stmt, (*site.path, site.stmt), site.in_else), scalars)
+            around = domain_of(site, scalars, contents)
+            inside = domain_of(Site(site.stmt, (*site.path, site.stmt), site.in_else), scalars, contents)
             trips = inside.points / around.points if around.points else 0.0
             out.append(LoopInfo(site.stmt.var, site.stmt.kind.value, trips, len(site.loops)))
     return tuple(out)

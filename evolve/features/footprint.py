@@ -7,10 +7,16 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 
 from evolve.features.domain import Domain, at_sizes
+from evolve.features.enumerate import UncountableError, touched
 from evolve.features.lattice import Constraint, count_points
 from evolve.ir.affine import Linear, linear
+from evolve.ir.data import reads
 from evolve.ir.expr import Expr, Var
+from evolve.ir.printer import print_expr
+from evolve.ir.stmt import For
+from evolve.ir.visit import Site
 from evolve.workload.model import Sizes
+from evolve.workload.structure import IndexArrays
 
 # More boxes than this are not intersected: the largest one then stands for their union.
 _MOST_BOXES = 12
@@ -40,13 +46,14 @@ class Box:
     """A product of progressions, one a dimension.
 
     `exact`: the access touches all of these elements, or `part` of them: those of a domain that is no box,
-    whose `shape` tells it from others.
+    whose `shape` tells it from others. `input`: they were counted on one input; it tells what was.
     """
 
     dims: tuple[Progression, ...]
     exact: bool
     part: int | None = None
     shape: tuple[Constraint, ...] = ()
+    input: str = ""
 
     @property
     def size(self) -> int:
@@ -89,6 +96,28 @@ def box_of(indices: Sequence[Expr], domain: Domain, scalars: Sizes) -> Box:
         return Box(tuple(dims), exact)
     part = _touched(forms, domain)
     return Box(tuple(dims), part is not None, int(domain.points) if part is None else part, domain.within)
+
+
+def box_at(
+    indices: Sequence[Expr], site: Site, domain: Domain, scalars: Sizes, contents: IndexArrays | None
+) -> Box:
+    """`box_of`, by enumeration where subscripts or loop bounds are read from memory.
+
+    Without `contents`, or where that takes too long, an estimate: as many elements as there are accesses.
+    """
+    if not domain.input and not any(reads(i) for i in indices):
+        return box_of(indices, domain, scalars)
+    try:
+        if contents is None:
+            raise UncountableError
+        found = touched(indices, site, scalars, contents)
+    except UncountableError:
+        points = max(1, int(domain.points))
+        return Box(tuple(Progression(0, 1, points) for _ in indices), False, points)
+    dims = tuple(Progression(a, 1, max(0, b - a + 1)) for a, b in zip(found.least, found.most, strict=True))
+    what = ", ".join(print_expr(i) for i in indices)
+    around = "; ".join(print_expr(s.extent if isinstance(s, For) else s.cond) for s in site.path)
+    return Box(dims, True, found.count, input=f"{what} | {around}")
 
 
 def _touched(forms: Sequence[Linear], domain: Domain) -> int | None:

@@ -89,6 +89,7 @@ class Features:
     instances     executions of all source statements
     products      multiply-adds of a matrix product in the wide sense: every loop is shared by exactly two of
                   result and operands (or by all three), and no element stands for two; 0 for other kernels
+    this_input    some of it was counted on the index arrays of one input and holds for that input
     """
 
     kernel: str
@@ -102,6 +103,7 @@ class Features:
     structure: Structure
     exact: bool
     products: float = 0.0
+    this_input: bool = False
 
     @property
     def bytes_read(self) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 
+from evolve.codegen.launch import ConcreteLaunch
 from evolve.codegen.rendered import Rendered, concretise
 from evolve.devices.estimate import Estimate
 from evolve.devices.sampled import estimate_at
@@ -17,6 +18,10 @@ from evolve.toolchain.cubin import KernelResources, read_cubin
 from evolve.toolchain.sass import Sass, disassemble
 from evolve.workload.inputs import numpy_dtype
 from evolve.workload.model import Sizes
+from evolve.workload.structure import structure
+
+_OTHER = -2
+"""A variant number that no module has."""
 
 
 def estimates(
@@ -30,16 +35,27 @@ def estimates(
     """One for each launch at timed size number `shape`. Raises as `estimate_at`."""
     bound = task.bounds[shape]
 
+    timed = task.workload.timed[shape]
+    implied = task.source.kernel.implied
+
     def buffers(sizes: Sizes) -> dict[str, TraceBuffer]:
+        held = structure(task.workload, sizes)
         return {
-            a.name: TraceBuffer(numpy_dtype(a.dtype).name, prod(a.shape(sizes))) for a in task.workload.arrays
+            a.name: TraceBuffer(numpy_dtype(a.dtype).name, prod(a.shape(sizes)), data=held.get(a.name))
+            for a in task.workload.arrays
         }
+
+    def launches(sizes: Sizes) -> tuple[int, Sequence[ConcreteLaunch]]:
+        # Another length of what index arrays reach into is another input, not a longer one of this kind.
+        same = all(sizes[n] == timed[n] for n in implied)
+        variant, found = concretise(rendered, sizes)
+        return (variant if same else _OTHER), found
 
     return estimate_at(
         task.profile,
         program,
-        task.workload.timed[shape],
-        lambda sizes: concretise(rendered, sizes),
+        timed,
+        launches,
         buffers,
         kernels,
         sass,

@@ -16,6 +16,7 @@ from evolve.scoring.task import Task
 from evolve.scoring.tolerance import tolerance_factor
 from evolve.toolchain.nvrtc import compile_cuda
 from evolve.workload.model import Sizes
+from evolve.workload.structure import structure
 
 _BLOCK = 256
 _BLOCKS_PER_SM = 32
@@ -61,7 +62,7 @@ class GpuReference:
             {a.name: a.buffer for a in r.arrays if a.role is Role.INPUT},
             {a.name: prod(shapes[a.buffer]) for a in r.arrays if a.role is not Role.INPUT},
             outputs,
-            tolerance_factor(self.task.source.kernel, sizes, family),
+            tolerance_factor(self.task.source.kernel, sizes, family, structure(self.task.workload, sizes)),
             LIMIT_S,
         )
         try:

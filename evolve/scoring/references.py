@@ -105,6 +105,7 @@ class References:
             memory_limit_mb=1024 + 4 * sum(a.nbytes for a in arrays.values()) // 2**20,
         )
         values = {a.buffer: done[a.name] for a in self.reference.arrays if a.role is Role.VALUE}
-        factor = tolerance_factor(self.task.source.kernel, sizes, family)
+        held = {a.name: inputs[a.name] for a in self.task.workload.arrays if a.values is not None}
+        factor = tolerance_factor(self.task.source.kernel, sizes, family, held)
         tolerances = {a.buffer: done[a.name] * factor for a in self.reference.arrays if a.role is Role.ERROR}
         return Expected(inputs, values, tolerances)

@@ -15,6 +15,7 @@ from evolve.target.profile import Profile
 from evolve.workload.gates import gates, works
 from evolve.workload.model import Sizes, Workload
 from evolve.workload.shapes import check_shapes_for
+from evolve.workload.structure import structure
 
 Status = Literal["scored", "compile_failed", "incorrect", "quarantined"]
 
@@ -63,7 +64,9 @@ class Task:
 
 def make_task(source: Source, workload: Workload, profile: Profile, seed: int = 0) -> Task:
     """A task with its bounds. Raises EvolveError as `sol.bound` does."""
-    bounds = tuple(bound(source.kernel, s, profile, workload.numerics) for s in workload.timed)
+    bounds = tuple(
+        bound(source.kernel, s, profile, workload.numerics, structure(workload, s)) for s in workload.timed
+    )
     return Task(source, workload, profile, seed, bounds)
 
 

@@ -14,14 +14,18 @@ from evolve.codegen.reference_runtime import TOLERANCE_FACTOR
 from evolve.features.access import reductions
 from evolve.ir.kernel import Kernel
 from evolve.workload.model import Sizes
+from evolve.workload.structure import IndexArrays
 
 PATTERNED = frozenset(("ones", "ramp", "alternating", "spikes"))
 
 
-def tolerance_factor(kernel: Kernel, sizes: Sizes, family: str) -> float:
+def tolerance_factor(kernel: Kernel, sizes: Sizes, family: str, contents: IndexArrays | None = None) -> float:
     """TOLERANCE_FACTOR; on a family with a pattern so much more that a sum of n terms may be off by n times
-    the unit roundoff of its terms' absolute sum (Higham 2002, section 4.2)."""
+    the unit roundoff of its terms' absolute sum (Higham 2002, section 4.2).
+
+    `contents` are the index arrays, where they say how many terms there are.
+    """
     if family not in PATTERNED:
         return TOLERANCE_FACTOR
-    longest = max((r.trips for r in reductions(kernel, sizes)), default=1.0)
+    longest = max((r.trips for r in reductions(kernel, sizes, contents)), default=1.0)
     return TOLERANCE_FACTOR * max(1.0, sqrt(longest) / 2)

@@ -42,6 +42,7 @@ from evolve.transforms.apply import apply_program
 from evolve.transforms.moves import MoveLimits, legal_moves
 from evolve.workload.model import Contract, Workload
 from evolve.workload.resolve import resolve
+from evolve.workload.structure import structure
 from evolve.workload.toml import to_toml
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class KernelProblem:
             workload=w.as_dict() | {"sizes": sizes},
             assumptions=w.assumed,
             summary=print_kernel(self.task.source.kernel),
-            features=extract(self.task.source.kernel, w.timed[0]).to_json(),
+            features=extract(self.task.source.kernel, w.timed[0], structure(w, w.timed[0])).to_json(),
             numerics=self.numerics,
             kernel=self.task.source.kernel,
             target=self.task.profile,
@@ -197,7 +198,7 @@ class KernelProblem:
         sizes = w.timed[0]
         seen = describe_kernel(self.lifted, k)
         return seen | {
-            "features": extract(k, sizes).to_json(),
+            "features": extract(k, sizes, structure(w, sizes)).to_json(),
             "workload": w.as_dict(),
             "sol": [b.to_json() | {"sizes": dict(s)} for s, b in zip(w.timed, self.task.bounds, strict=True)],
         }

@@ -16,11 +16,16 @@ from evolve.sol.hierarchy import least_traffic
 from evolve.sol.units import microseconds, size, unit
 from evolve.target.profile import Profile
 from evolve.workload.model import Contract, Sizes
+from evolve.workload.structure import IndexArrays
 
 _VECTOR_BYTES = 16
 """What one lane moves at most with one instruction."""
 _SAME = 0.95
 """An arithmetic pipe that takes this share of the issue slots' time is what binds, not the slots."""
+
+
+THIS_INPUT = "for this input: traffic and work were counted on the values of its index arrays"
+"""What a report says of bounds that depend on what index arrays hold."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,7 @@ class Bound:
     sources       where each term's rate comes from
     least_fp32    fp32 lane instructions that no program of the plain pipe gets below, whole launch
     exact         false: some traffic could only be estimated; it is then left out of the hard bound
+    this_input    traffic or work was counted on the index arrays of one input: the bound holds for that input
     """
 
     time_s: float
@@ -55,6 +61,7 @@ class Bound:
     exact: bool
     least_fp32: float = 0.0
     warm_time_s: float = 0.0
+    this_input: bool = False
     sources: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def to_json(self) -> dict[str, Any]:
@@ -77,14 +84,25 @@ class Bound:
             out.append(f"{microseconds(seconds):>8}  {unit(name)}{what}; rate {rate}")
         if self.l2_resident:
             out.append(f"all data fits L2: a warm run may take {microseconds(self.warm_time_s)}")
+        if self.this_input:
+            out.append(THIS_INPUT)
         if not self.exact:
             out.append("some of the traffic is an estimate and left out of the hard bound")
         return out
 
 
-def bound(kernel: Kernel, scalars: Sizes, profile: Profile, contract: Contract = "reassociate") -> Bound:
-    """The bounds of a lifted kernel at these sizes. Raises EvolveError `missing-size` as `extract` does."""
-    return bound_of(extract(kernel, scalars), profile, contract)
+def bound(
+    kernel: Kernel,
+    scalars: Sizes,
+    profile: Profile,
+    contract: Contract = "reassociate",
+    contents: IndexArrays | None = None,
+) -> Bound:
+    """The bounds of a lifted kernel at these sizes, with the index arrays `contents` if it reads any.
+
+    Raises EvolveError `missing-size` as `extract` does.
+    """
+    return bound_of(extract(kernel, scalars, contents), profile, contract)
 
 
 def bound_of(features: Features, profile: Profile, contract: Contract = "reassociate") -> Bound:
@@ -135,6 +153,7 @@ def bound_of(features: Features, profile: Profile, contract: Contract = "reassoc
         hard_terms={name: t for name, t in hard.items() if t},
         contract=contract,
         exact=features.exact,
+        this_input=features.this_input,
         least_fp32=least_fp32,
         warm_time_s=warm if resident else cold,
         sources={n: amounts[n][1].source for n in terms},  # type: ignore[union-attr]

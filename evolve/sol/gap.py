@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from evolve.sol.bound import Bound
+from evolve.sol.bound import THIS_INPUT, Bound
 from evolve.sol.breakdown import Breakdown, Timing
 from evolve.sol.causes import CAUSES, attribute
 from evolve.sol.counters import COMPUTE, MEMORY
@@ -192,6 +192,8 @@ def _remarks(bound: Bound) -> tuple[str, ...]:
             f"all data fits L2: a warm run may take {microseconds(bound.warm_time_s)}, "
             "the bound is that of a cold one"
         )
+    if bound.this_input:
+        out.append(THIS_INPUT)
     if not bound.exact:
         out.append("some of the traffic that is needed is an estimate")
     if "assumed" in bound.sources.get(bound.binding, ""):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -19,7 +20,7 @@ from evolve.ir.types import DType
 from evolve.workload.model import ArraySpec, Sizes, Values, Workload
 from evolve.workload.sizes import size_text
 
-Structure = Mapping[str, NDArray[Any]]
+IndexArrays = Mapping[str, NDArray[Any]]
 """The contents of the arrays whose values a workload describes, by name."""
 
 _BAND = 16.0
@@ -32,9 +33,21 @@ _NUMPY: dict[DType, Any] = {
 }
 
 
-def structure(workload: Workload, sizes: Sizes) -> Structure:
-    """All arrays with a values clause at those sizes. Raises EvolveError bad-values as `draw` does."""
-    return {a.name: draw(a, a.values, sizes) for a in workload.arrays if a.values is not None}
+def structure(workload: Workload, sizes: Sizes) -> IndexArrays:
+    """All arrays with a values clause at those sizes, not to be written; the last few are remembered.
+
+    Raises EvolveError bad-values as `draw` does.
+    """
+    key = tuple(sorted(sizes.items()))
+    return {a.name: _remembered(a, key) for a in workload.arrays if a.values is not None}
+
+
+@lru_cache(maxsize=6)
+def _remembered(array: ArraySpec, sizes: tuple[tuple[str, int | float], ...]) -> NDArray[Any]:
+    assert array.values is not None
+    made = draw(array, array.values, dict(sizes))
+    made.flags.writeable = False
+    return made
 
 
 def draw(array: ArraySpec, values: Values, sizes: Sizes) -> NDArray[Any]:

@@ -7,12 +7,12 @@ from math import prod
 
 from evolve.ir.affine import linear
 from evolve.ir.effects import Mode, effects
-from evolve.ir.evaluate import evaluate
 from evolve.ir.expr import Const, Expr, Var
 from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Alloc, Block, For, If, Reduce, Stmt, Store
 from evolve.ir.types import LoopKind
 from evolve.ir.visit import leaves, variables, walk
+from evolve.workload.implied import trips as runs
 
 SMALL = 16
 """A sequential loop of at most this constant number of iterations is part of a thread's work, not a sweep."""
@@ -168,11 +168,11 @@ def describe(kernel: Kernel, sizes: dict[str, int]) -> Shape:
 
 def _trips(extents: dict[str, Expr], sizes: dict[str, int]) -> dict[str, int]:
     """Trip counts, outer loops first. A loop whose extent depends on loops around it gets that of their last
-    iteration, which is its largest where the extent grows with them."""
+    iteration, which is its largest where the extent grows with them; one whose extent is data a usual one."""
     trips: dict[str, int] = {}
     for name, extent in extents.items():
         last = {loop: max(0, n - 1) for loop, n in trips.items()}
-        trips[name] = int(evaluate(extent, {**last, **sizes}))
+        trips[name] = runs(extent, {**last, **sizes})
     return trips
 
 

@@ -7,7 +7,7 @@ extents may be far larger than memory.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,21 +15,26 @@ from evolve.codegen.launch import ConcreteLaunch, Dim3
 from evolve.devices.sim import job as wire
 from evolve.devices.sim.build import HostProgram
 from evolve.devices.sim.elf import LineTable
-from evolve.devices.sim.execute import check_launches, job_launches, lost, refuse_status
+from evolve.devices.sim.execute import Array, check_launches, job_launches, lost, raw_bytes, refuse_status
 from evolve.devices.sim.findings import SKIPPED_FILES, BufferName, Finding, collect
 from evolve.devices.sim.process import run_job
 from evolve.ir.errors import EvolveError
+
+_GIVEN = 4
+"""The fill code of a buffer whose content is in the job (`native/trace.h`)."""
 
 
 @dataclass(frozen=True)
 class TraceBuffer:
     """An array of the trace: element type (a numpy name), number of elements, and for integers the range
-    `[lo, hi]` of its content. Floats are uniform in [-1, 1)."""
+    `[lo, hi]` of its content. Floats are uniform in [-1, 1). `data` is the content where it matters, as for
+    index arrays."""
 
     dtype: str
     elements: int
     lo: int = 0
     hi: int = 1
+    data: Array | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -149,11 +154,12 @@ def trace(
         b = buffers[name]
         dtype = np.dtype(b.dtype)
         fill = {"f4": 1, "f8": 2}.get(dtype.str[1:], 3 if dtype.kind in "iub" else 0)
-        raw.append(
-            wire.JobBuffer(
-                b.elements * dtype.itemsize, dtype.itemsize, False, False, None, fill, i + 1, b.lo, b.hi
-            )
-        )
+        size, data = b.elements * dtype.itemsize, None
+        if b.data is not None:
+            if b.data.nbytes != size:
+                raise EvolveError("sim.launch", f"array {name} has {size} bytes, {b.data.nbytes} are given")
+            fill, data = _GIVEN, raw_bytes(np.ascontiguousarray(b.data))
+        raw.append(wire.JobBuffer(size, dtype.itemsize, False, False, data, fill, i + 1, b.lo, b.hi))
     made = job_launches(program, launches, {n: i for i, n in enumerate(names)})
     for i, (ln, m) in enumerate(zip(launches, made, strict=True)):
         m.blocks = list(blocks[i]) if blocks is not None else sample_blocks(ln.grid)

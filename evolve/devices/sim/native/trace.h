@@ -28,12 +28,17 @@ static inline u64 hash64(u64 x) {
     return x ^ (x >> 31);
 }
 
-// Fill codes: 0 zeros, 1 f32 and 2 f64 uniform in [-1, 1), 3 integers of `elem` bytes in [lo, hi].
+// Fill codes: 0 zeros, 1 f32 and 2 f64 uniform in [-1, 1), 3 integers of `elem` bytes in [lo, hi], 4 what
+// the job file holds.
 static void fill_page(Buffer* b, u64 page) {
     u64 begin = ARENA + b->arena_off, from = page << 12, end = begin + b->bytes;
     if (from < begin) from = begin;
     u64 to = (page + 1) << 12;
     if (to > end) to = end;
+    if (b->fill == 4) {
+        copy_bytes((u8*)from, file + b->data_off + (from - begin), to - from);
+        return;
+    }
     for (u64 a = from; a + b->elem <= to; a += b->elem) {
         u64 h = hash64(b->seed * 0x100000001b3ull + (a - begin) / b->elem);
         if (b->fill == 1) *(float*)a = (float)(i64)(h >> 40) * (1.0f / 8388608.0f) - 1.0f;
