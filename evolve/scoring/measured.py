@@ -46,6 +46,8 @@ MARGIN = 1.005
 RESAMPLES = 500
 INTERLEAVED = 40
 INTERLEAVED_BATCHES = 15
+FAR = 1.5
+"""Where one was that much faster, as few samples as for a score tell."""
 TIMED_LIMIT = (100.0, 1.0, 60.0)
 """How many times as long as the original a candidate may take at a timed size; least and most seconds."""
 KEPT_DIGESTS = 256
@@ -89,6 +91,7 @@ class MeasuredScorer:
         self._original = build(render(task.original), self.worker.info.arch)
         self.small = SmallSizes(task, self.references, self.worker, self._original)
         self._original_s: dict[int, float] = {}
+        self._times: OrderedDict[bytes, float] = OrderedDict()
         self._best: float | None = None
         self._preparation = Preparation(task, self.worker, Path(self.folder.name), self.secret)
         self._turn = 0
@@ -135,6 +138,9 @@ class MeasuredScorer:
             outcome = self._again(built, plan, outcome)
         if outcome.status != "scored" or outcome.time_s is None:
             return outcome
+        self._times[built.cubin] = outcome.time_s
+        while len(self._times) > KEPT_DIGESTS:
+            self._times.popitem(last=False)
         leads = self._best is None or outcome.time_s < self._best
         if leads:
             failed = self._every_family(built)
@@ -171,7 +177,8 @@ class MeasuredScorer:
                 if failed is not None:
                     return _lost(failed, i)
                 known.append(digests)
-            done = self._measure(k, built, launches, known, least=INTERLEAVED, batch=INTERLEAVED_BATCHES)
+            close = {} if self._far(first, second) else {"least": INTERLEAVED, "batch": INTERLEAVED_BATCHES}
+            done = self._measure(k, built, launches, known, **close)
             if done.error or not done.samples_us or not all(done.samples_us):
                 return Duel(message=done.error or "no samples were taken")
             for i in range(2):
@@ -188,6 +195,11 @@ class MeasuredScorer:
         better = all(low > MARGIN for low, _ in ratios)
         detail = {"ratio_interval": [list(r) for r in ratios], "in_batches": batched}
         return Duel(totals[0], totals[1], better, detail)
+
+    def _far(self, first: Built, second: Built) -> bool:
+        """Whether their scores leave no doubt which is faster."""
+        a, b = (self._times.get(x.cubin) for x in (first, second))
+        return a is not None and b is not None and max(a, b) > FAR * min(a, b)
 
     def held_out(self, built: Built, count: int = 3) -> tuple[HeldOut, ...]:
         """How a module does at sizes that nothing was checked or timed at: see `held_out.examine`."""
