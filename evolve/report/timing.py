@@ -71,4 +71,8 @@ def _clocks(said: Mapping[str, Any]) -> Iterator[str]:
     if before is None or after is None:
         return
     moved = ", which moved in two attempts" if said.get("clock_moved") is True else ""
-    yield f"SM clock {before:.0f} MHz before and {after:.0f} after{moved}"
+    held = dict.fromkeys(
+        str(reason) for c in listed(said.get("clocks"))[:2] for reason in listed(table(c).get("reasons"))
+    )
+    why = f"; held down by: {', '.join(held)}" if held else ""
+    yield f"SM clock {before:.0f} MHz before and {after:.0f} after{moved}{why}"

@@ -32,7 +32,7 @@ DETAIL: dict[str, Any] = {
             "batch": None,
             "checked_launches": 9,
             "same_bits": False,
-            "clocks": [{"sm_mhz": 1980}, {"sm_mhz": 1500}],
+            "clocks": [{"sm_mhz": 1980, "reasons": []}, {"sm_mhz": 1500, "reasons": ["power cap"]}],
             "clock_moved": True,
             "right_by": "original",
             "input_sets": 1,
@@ -55,7 +55,7 @@ def test_all_that_matters_is_said() -> None:
         "    what 9 timed launches on 1 set of inputs left was checked by what the original leaves, within "
         "twice the tolerance",
         "    not the same bits each time, all within the tolerance",
-        "    SM clock 1980 MHz before and 1500 after, which moved in two attempts",
+        "    SM clock 1980 MHz before and 1500 after, which moved in two attempts; held down by: power cap",
         "inputs on which nobody is judged at a timed size, as nothing tells what is right: wide",
     ]
 

@@ -31,6 +31,7 @@ __all__ = ["make"]
 
 @pytest.fixture(autouse=True)
 def clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evolve.scoring.held_out.BEYOND_L2", 0)
     monkeypatch.setattr(final, "sanitize", lambda cubin, runs, ordinal: CLEAN)
     monkeypatch.setattr(final, "headline", lambda task, built, secret, ordinal: {"state": "not installed"})
 
@@ -54,6 +55,7 @@ def test_an_honest_champion_passes(make: Make) -> None:
     assert len(got.held_out) == 3 and not {h.sizes["n"] for h in got.held_out} & known()
     for h in got.held_out:
         assert h.verdict == "right" and h.variant == 0
+        assert len(h.families) == 2 and h.families[0] == "normal"
         assert h.speedup == pytest.approx(2.0) and h.fraction is not None and 0 < h.fraction < 1
     # One element of each input, and one of the result depends on it.
     assert [(p.array, p.affected, p.verdict) for p in got.perturbed] == [("a", 1, "right"), ("b", 1, "right")]
@@ -72,12 +74,25 @@ def test_what_knows_the_sizes_fails(make: Make) -> None:
     assert {h.verdict for h in got.held_out} == {"failed"} and all(h.time_s is None for h in got.held_out)
 
 
+def test_what_is_wrong_on_another_family_there_fails(make: Make) -> None:
+    def sniffs(x: Launch) -> None:
+        a, _, c, n = x.args
+        vecadd(x)
+        if n not in known() and n > 10 and (x.view(a, 5) == 1.0).all():
+            x.view(c, n)[7] += 1.0
+
+    got = examine(make(cheat=sniffs), built("cheat"))
+    wrong = [h for h in got.held_out if h.verdict == "failed"]
+    # One of the two other families at each of three sizes.
+    assert got.state == "failed" and wrong and all("ones inputs: 1 elements of c" in h.message for h in wrong)
+
+
 def test_what_remembers_by_a_sample_of_its_inputs_fails(make: Make) -> None:
-    kept: dict[bytes, object] = {}
+    kept: dict[tuple[int, bytes], object] = {}
 
     def remembers(x: Launch) -> None:
         a, _, c, n = x.args
-        sample = x.view(a, n)[:: max(1, n // 4)].tobytes()
+        sample = n, x.view(a, n)[:: max(1, n // 4)].tobytes()
         if sample not in kept:
             vecadd(x)
             kept[sample] = x.view(c, n).copy()
