@@ -43,7 +43,7 @@ _NO_BASELINE = {
     "quarantined": "the kernel as given cannot be a baseline",
     "scored": "the kernel as given has no time",
 }
-_LOOK_AHEAD = 16
+_LOOK_AHEAD = 32
 """For each GPU: what is in the builders' hands, on the way, and on the GPU."""
 Observer = Callable[[Body, bool], None]
 OpenProblem = Callable[[ProblemRequest], Problem[Any]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -32,3 +33,17 @@ def describe(
         "runs_checked": runs,
         "shapes_checked": [dict(s) for s in {size_key(s): s for s in shapes}.values()],
     }
+
+
+class Spent:
+    """Where the time of a score went, milliseconds by the host's clock."""
+
+    def __init__(self) -> None:
+        self.ms: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def on(self, what: str) -> None:
+        """The time since the last call, or since the beginning, was for this."""
+        now = time.perf_counter()
+        self.ms[what] = self.ms.get(what, 0.0) + round(1e3 * (now - self._last), 3)
+        self._last = now

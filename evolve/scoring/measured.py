@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evolve.codegen.launch import ConcreteLaunch
 from evolve.codegen.module import render
@@ -28,10 +26,11 @@ from evolve.ir.errors import EvolveError
 from evolve.scoring.audit import HELD, Doubt, clock_moved, doubt, record, summary
 from evolve.scoring.built import BuildError, Built, build
 from evolve.scoring.correctness import Plan, at_sizes, original_plan, variant_plan
-from evolve.scoring.detail import describe
+from evolve.scoring.detail import Spent, describe
+from evolve.scoring.duel import MARGIN, Duel, lost, ratio_interval
 from evolve.scoring.fitness import fitness
 from evolve.scoring.held_out import HeldOut, draw, examine
-from evolve.scoring.model import explain
+from evolve.scoring.model import modelled
 from evolve.scoring.references import References
 from evolve.scoring.selftest import too_loose
 from evolve.scoring.small_sizes import SmallSizes, of_fault, wrong
@@ -41,9 +40,6 @@ from evolve.sol.gap import Breakdown, gap
 from evolve.toolchain.cubin import read_cubin
 from evolve.workload.model import Sizes
 
-MARGIN = 1.005
-"""A challenger is better when the confidence interval of the ratio excludes 1 by more than 0.5 %."""
-RESAMPLES = 500
 INTERLEAVED = 40
 INTERLEAVED_BATCHES = 15
 FAR = 1.5
@@ -56,22 +52,6 @@ TOLD_AT = 2
 
 Digests = dict[str, dict[str, int]]
 """By resident set, by output."""
-
-
-@dataclass(frozen=True)
-class Duel:
-    """Interleaved medians of two modules, seconds summed over the timed sizes; is the first better?
-
-    `wrong` is 0 or 1 where that one turned out to be wrong; then, and when it could not be timed, `message`
-    says why and the times are 0.
-    """
-
-    first_s: float = 0.0
-    second_s: float = 0.0
-    better: bool = False
-    detail: Mapping[str, Any] = field(default_factory=dict)
-    wrong: int | None = None
-    message: str = ""
 
 
 class MeasuredScorer:
@@ -119,7 +99,9 @@ class MeasuredScorer:
                 f"this task cannot tell right from wrong: {loose}",
                 hint="larger check sizes, or more input families, in the workload",
             )
-        return self.score_rendered(render(self.task.original), is_original=True)
+        rendered, cubin = self._original.rendered, self._original.cubin
+        modelled_original = replace(self._original, estimates=modelled(self.task, rendered, cubin))
+        return self.score(modelled_original, is_original=True)
 
     def score_rendered(self, rendered: Rendered, *, is_original: bool = False) -> Outcome:
         """Any text with its launches."""
@@ -141,21 +123,13 @@ class MeasuredScorer:
         self._times[built.cubin] = outcome.time_s
         while len(self._times) > KEPT_DIGESTS:
             self._times.popitem(last=False)
-        leads = self._best is None or outcome.time_s < self._best
-        if leads:
+        if self._best is None or outcome.time_s < self._best:
             failed = self._every_family(built)
             if failed is not None:
                 return Outcome(failed.status, rendered.text, message=failed.message)
             self._best = outcome.time_s
-        first_s = outcome.detail["times_us"][0] * 1e-6
-        if built.estimates:
-            parts = built.estimates[0][0].breakdown(first_s)
-        elif leads:
-            # What leads is improved next; for all, tracing on the host would take longer than measuring.
-            parts = explain(self.task, rendered, built.cubin, first_s)
-        else:
-            return outcome
-        return replace(outcome, gap=gap(self.task.bounds[0], parts).to_json())
+        told = explained(self.task, built, outcome.detail["times_us"][0])
+        return outcome if told is None else replace(outcome, gap=told)
 
     def compare(self, first: Built, second: Built) -> Duel:
         """Both interleaved, the outputs of all launches checked, on every family at the timed sizes.
@@ -175,7 +149,7 @@ class MeasuredScorer:
                 if failed is None:
                     failed = self._families(k, b, one, self.task.workload.families)
                 if failed is not None:
-                    return _lost(failed, i)
+                    return lost(failed, i)
                 known.append(digests)
             close = {} if self._far(first, second) else {"least": INTERLEAVED, "batch": INTERLEAVED_BATCHES}
             done = self._measure(k, built, launches, known, **close)
@@ -184,7 +158,7 @@ class MeasuredScorer:
             for i in range(2):
                 bad = doubt(done, self.task.bounds[k], at_sizes(shape.sizes), i)
                 if bad is not None:
-                    return _lost(bad, i)
+                    return lost(bad, i)
             in_batches = len(done.batches) == 2 and all(b is not None for b in done.batches)
             samples = [b.us for b in done.batches if b is not None] if in_batches else done.samples_us
             a, b_ = (np.asarray(s) for s in samples)
@@ -401,32 +375,8 @@ class MeasuredScorer:
         return most if original is None else min(most, max(least, times * original))
 
 
-class Spent:
-    """Where the time of a score went, milliseconds by the host's clock."""
-
-    def __init__(self) -> None:
-        self.ms: dict[str, float] = {}
-        self._last = time.perf_counter()
-
-    def on(self, what: str) -> None:
-        """The time since the last call, or since the beginning, was for this."""
-        now = time.perf_counter()
-        self.ms[what] = self.ms.get(what, 0.0) + round(1e3 * (now - self._last), 3)
-        self._last = now
-
-
-def _lost(failed: Doubt, by: int) -> Duel:
-    """A duel that one side loses by being wrong; one that could not be judged decides nothing."""
-    if failed.status != "incorrect":
-        return Duel(better=by == 1, message=failed.message)
-    return Duel(better=by == 1, wrong=by, message=failed.message)
-
-
-def ratio_interval(a: NDArray[Any], b: NDArray[Any]) -> tuple[float, float]:
-    """95 % bootstrap interval of median(b) / median(a): above 1 where a is faster."""
-    rng = np.random.default_rng(0)
-    draws = rng.integers(0, len(a), (RESAMPLES, len(a)))
-    other = rng.integers(0, len(b), (RESAMPLES, len(b)))
-    ratios = np.median(b[other], axis=1) / np.median(a[draws], axis=1)
-    low, high = np.quantile(ratios, [0.025, 0.975])
-    return float(low), float(high)
+def explained(task: Task, built: Built, first_us: float) -> Mapping[str, Any] | None:
+    """The gap report of a time measured at the first timed size, if the model was asked."""
+    if not built.estimates:
+        return None
+    return gap(task.bounds[0], built.estimates[0][0].breakdown(first_us * 1e-6)).to_json()

@@ -13,7 +13,6 @@ from evolve.devices.sim.build import HostProgram, compile_host
 from evolve.devices.sim.tracing import TraceBuffer
 from evolve.ir.errors import EvolveError
 from evolve.scoring.task import Task
-from evolve.sol.gap import Breakdown
 from evolve.toolchain.cubin import KernelResources, read_cubin
 from evolve.toolchain.sass import Sass, disassemble
 from evolve.workload.inputs import numpy_dtype
@@ -80,9 +79,3 @@ def modelled(task: Task, rendered: Rendered, image: bytes) -> tuple[tuple[Estima
     except (EvolveError, ValueError, IndexError):
         return ()
     return tuple(found) if all(found) else ()
-
-
-def explain(task: Task, rendered: Rendered, image: bytes, measured_s: float) -> Breakdown:
-    """How the model divides the time that was measured at the first timed size; else only that time."""
-    found = modelled(task, rendered, image)
-    return found[0][0].breakdown(measured_s) if found else Breakdown(measured_s, "measured")

@@ -88,6 +88,7 @@ class Search:
         self._pending: deque[_Pending] = deque()
         self._faults = 0
         self._filter = Prefilter(self.settings.seed)
+        self._moves: dict[str, tuple[str, ...]] = {}
 
     def run(self) -> str:
         """Searches until a rule ends it; returns the reason, `interrupted`, or `replayed`.
@@ -101,6 +102,8 @@ class Search:
                 self._check_replay()
                 reason = stop_reason(self.state, self.settings, measured=self._measured)
                 if reason is None and self._may_issue() and self._issue():
+                    if self._evaluator is not None:
+                        self._evaluator.tend(self.state.modules.__contains__, self._filter.decide)
                     continue
                 if self._pending:
                     self._fold(self._pending.popleft())
@@ -197,7 +200,11 @@ class Search:
     def _ask_agent(self, agent: Agent, problem: Problem[Any]) -> Asked:
         def moves(text: str) -> tuple[str, ...]:
             self._check_interrupt()
-            return tuple(problem.legal_moves(text))
+            if text not in self._moves:
+                self._moves[text] = tuple(problem.legal_moves(text))
+                if self._evaluator is not None:
+                    self._evaluator.tend(self.state.modules.__contains__, self._filter.decide)
+            return self._moves[text]
 
         return ask(self.state, agent, self._info, moves)
 

@@ -11,7 +11,7 @@ from evolve.frontend.lift import Lifted
 from evolve.ir.errors import EvolveError
 from evolve.scoring.built import BuildError, Built, build
 from evolve.scoring.final import examine
-from evolve.scoring.measured import MeasuredScorer
+from evolve.scoring.measured import MeasuredScorer, explained
 from evolve.scoring.model import modelled
 from evolve.scoring.task import Outcome, Task
 from evolve.search.problem import Comparison, Compiled, Device, Score
@@ -63,6 +63,11 @@ class MeasuredProblem(KernelProblem):
         seconds = told.estimated_s
         return replace(built, built=told), None if seconds is None else seconds * 1e6
 
+    def explain_time(self, built: Candidate, score: Score) -> Score:
+        """With the model's view of what a measured time consists of."""
+        told = explained(self.task, self.estimate(built)[0].built, score.detail["times_us"][0])
+        return score if told is None else replace(score, gap=told)
+
     def measure(self, built: Candidate, gpu: int = 0) -> Score:
         """Checked and timed."""
         # The kernel as given has no variants.
@@ -86,7 +91,7 @@ class MeasuredProblem(KernelProblem):
     def score(self, compiled: Compiled) -> Score:
         """All of it in this process."""
         built = self.build(compiled)
-        return built if isinstance(built, Score) else self.measure(built)
+        return built if isinstance(built, Score) else self.measure(self.estimate(built)[0])
 
     def compare(self, first: Compiled, second: Compiled) -> Comparison:
         """As `duel`."""

@@ -38,6 +38,20 @@ KEPT = 64
 """Built candidates that are kept for duels."""
 
 
+@dataclass(frozen=True)
+class _Led:
+    """A candidate that was the fastest when measured: what leads is improved next, so it is explained."""
+
+    job: int
+    built: Any
+    outcome: Outcome
+
+    @property
+    def order(self) -> tuple[str, int, Any]:
+        """For a builder."""
+        return "explain", self.job, (self.built, self.outcome.score)
+
+
 @dataclass
 class _Waiting:
     """A built candidate that no GPU's process has yet. `asked`: a builder estimates it, or has."""
@@ -65,6 +79,8 @@ class PipelineEvaluator(PoolEvaluator):
         self._built: OrderedDict[str, Any] = OrderedDict()
         self._known: Known = lambda module: False
         self._admit: Admit = admit_all
+        self._explaining: deque[_Led] = deque()
+        self._best = 0.0
         self._asked = 0
         self._answers: dict[int, Any] = {}
 
@@ -94,22 +110,36 @@ class PipelineEvaluator(PoolEvaluator):
         self._plain.pop(proposal, None)
         return outcome
 
+    def tend(self, known: Known, admit: Admit = admit_all) -> None:
+        """Hears who has something to say now, and feeds who is free."""
+        self._known, self._admit = known, admit
+        super().tend(known, admit)
+
     def _feed(self) -> None:
+        self._feed_explaining()
         super()._feed()
         for gpu in sorted(self._gpus, key=lambda one: len(one.jobs)):
             while self._ready and len(gpu.jobs) < AT_HAND and len(gpu.jobs) <= self._least_busy():
                 one = self._ready.popleft()
                 self._send(gpu, one.job, ("measure", one.built))
-        for worker in self._workers:
-            one_more = next((one for one in self._ready if not one.asked), None)
-            if one_more is None:
+        for one in [one for one in self._ready if not one.asked]:
+            if not self._order(one, ("estimate", one.job, one.built)):
                 return
-            if not worker.jobs:
-                one_more.asked = True
-                # It is not the candidate's fault if its estimate cannot be sent.
-                with suppress(OSError):
-                    worker.pipe.send((one_more.job, one_more.built))
-                    worker.jobs, worker.at = {one_more.job: one_more}, one_more.job
+            one.asked = True
+
+    def _feed_explaining(self) -> None:
+        while self._explaining and self._order(self._explaining[0], self._explaining[0].order):
+            self._explaining.popleft()
+
+    def _order(self, about: _Waiting | _Led, order: tuple[str, int, Any]) -> bool:
+        """Gives a free builder something to say about a candidate; False if there is none."""
+        worker = next((one for one in self._workers if not one.jobs), None)
+        if worker is None:
+            return False
+        worker.jobs, worker.at = {about.job: about}, about.job
+        with suppress(OSError):  # it died while idle, which is noticed when it is heard
+            worker.pipe.send(order)
+        return True
 
     def _least_busy(self) -> int:
         return min(len(gpu.jobs) for gpu in self._gpus)
@@ -142,7 +172,13 @@ class PipelineEvaluator(PoolEvaluator):
             self._outcomes[job] = content
         else:
             score, fault = content
-            self._outcomes[job] = Outcome(self._plain[job], plain_score(self._told(job, score)), fault)
+            outcome = Outcome(self._plain[job], plain_score(self._told(job, score)), fault)
+            built = self._built.get(self._texts[job])
+            if score.status == "scored" and score.fitness > self._best and built is not None:
+                self._best = score.fitness
+                self._explaining.append(_Led(job, built, outcome))
+            else:
+                self._outcomes[job] = outcome
 
     def _replace_gpu(self, gpu: Forked) -> Forked:
         """Its process broke off: what it was on pays for it, the rest goes to its successor."""
@@ -168,6 +204,8 @@ class PipelineEvaluator(PoolEvaluator):
                 self._ready.append(_Waiting(job, built))
             case "estimated":
                 self._estimated(job, *content)
+            case "explained":
+                self._outcomes[job] = Outcome(self._plain[job], plain_score(content))
             case _:
                 super()._answered(kind, job, content)
 
@@ -188,11 +226,14 @@ class PipelineEvaluator(PoolEvaluator):
             self._outcomes[job] = Outcome(self._plain[job], plain_score(self._told(job, score)))
 
     def _replace(self, worker: Forked) -> None:
-        if any(isinstance(one, _Waiting) for one in worker.jobs.values()):
-            worker.bury()  # over an estimate: the candidate is measured without
-            self._workers[self._workers.index(worker)] = self._spawn()
+        about = next(iter(worker.jobs.values()), None)
+        if not isinstance(about, _Waiting | _Led):
+            super()._replace(worker)
             return
-        super()._replace(worker)
+        worker.bury()  # over what the model says: the candidate goes on without
+        self._workers[self._workers.index(worker)] = self._spawn()
+        if isinstance(about, _Led):
+            self._outcomes[about.job] = about.outcome
 
     def _told(self, job: int, score: Score) -> Score:
         """A score with what was decided before it."""
@@ -247,17 +288,19 @@ class PipelineEvaluator(PoolEvaluator):
         self._gpus.clear()
 
 
-def _build(problem: Problem[Any], pipe: Connection, order: list[tuple[int, str]] | tuple[int, Any]) -> None:
-    """A builder's answer: to programs, what was built of them; to a candidate, its estimate."""
+def _build(
+    problem: Problem[Any], pipe: Connection, order: list[tuple[int, str]] | tuple[str, int, Any]
+) -> None:
+    """A builder's answer: to programs, what was built of them; to a candidate, what the model says."""
     assert isinstance(problem, Measuring)
     if isinstance(order, tuple):
-        job, built = order
-        try:
-            pipe.send(("estimated", job, problem.estimate(built)))
-        except OSError:
-            raise
-        except Exception:  # what cannot be estimated is measured
-            pipe.send(("estimated", job, (built, None)))
+        what, job, content = order
+        if what == "estimate":
+            answer = "estimated", job, _or_else((content, None), lambda: problem.estimate(content))
+        else:
+            built, score = content
+            answer = "explained", job, _or_else(score, lambda: problem.explain_time(built, score))
+        pipe.send(answer)
         return
     for job, text in order:
         plain, compiled = compile_job(problem, pipe, job, text)
@@ -266,6 +309,14 @@ def _build(problem: Problem[Any], pipe: Connection, order: list[tuple[int, str]]
         built = send_outcome(pipe, job, plain, partial(problem.build, compiled))
         if built is not None:
             pipe.send(("built", job, (plain, built)))
+
+
+def _or_else(otherwise: Any, ask: Callable[[], Any]) -> Any:
+    """What the model says, or without it: it decides nothing."""
+    try:
+        return ask()
+    except Exception:
+        return otherwise
 
 
 def _run(problem: Measuring, gpu: int, pipe: Connection, order: tuple[int, str, Any]) -> None:

@@ -97,13 +97,20 @@ class PoolEvaluator:
             raise outcome
         return outcome
 
-    def _serve_all(self, known: Known) -> None:
-        """Feeds the workers and hears those that have something to say, or nobody for a while."""
+    def tend(self, known: Known, admit: Admit = admit_all) -> None:
+        """Hears who has something to say now, and feeds who is free."""
+        while self._serve_all(known, wait_s=0.0):
+            pass
+
+    def _serve_all(self, known: Known, wait_s: float = _POLL_S) -> bool:
+        """Feeds the workers and hears those that have something to say; False if nobody had for so long."""
         self._feed()
         busy = {worker.pipe: worker for worker in self._forked() if worker.jobs}
-        for pipe in wait(list(busy), timeout=_POLL_S):
+        speaking = wait(list(busy), timeout=wait_s) if busy else []
+        for pipe in speaking:
             assert isinstance(pipe, Connection)
             self._hear(busy[pipe], known)
+        return bool(speaking)
 
     def _hear(self, worker: Forked, known: Known) -> None:
         try:

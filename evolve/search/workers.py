@@ -79,6 +79,10 @@ class Evaluator(Protocol):
         """The score of the kernel as given, before anything is started. Raises EvolveError."""
         ...
 
+    def tend(self, known: Known, admit: Admit = admit_all) -> None:
+        """Passes on what lies ready, without waiting; for a caller that is busy with something else."""
+        ...
+
     def compare(self, first: str, second: str) -> Comparison:
         """Times two PROVED programs against each other."""
         ...
@@ -145,6 +149,10 @@ class Measuring(Protocol):
 
     def measure(self, built: Any, gpu: int = 0) -> Score:
         """The rest."""
+        ...
+
+    def explain_time(self, built: Any, score: Score) -> Score:
+        """A measured score with the model's view of where its time goes; needs no GPU."""
         ...
 
     def duel(self, first: Any, second: Any, gpu: int = 0) -> Comparison:
@@ -218,6 +226,9 @@ class SerialEvaluator:
     def start(self, proposal: int, text: str) -> None:
         """Keeps the text for `finish`."""
         self._texts[proposal] = text
+
+    def tend(self, known: Known, admit: Admit = admit_all) -> None:
+        """Nothing goes on meanwhile."""
 
     def finish(
         self, proposal: int, known: Known, idle: Callable[[], None], admit: Admit = admit_all
