@@ -18,8 +18,9 @@ from evolve.devices.cuda.alone import Run
 from evolve.devices.cuda.sanitizer import Sanitized, sanitize
 from evolve.scoring.built import Built, build
 from evolve.scoring.correctness import original_plan, variant_plan
-from evolve.scoring.duel import Duel, MeasuredScorer
+from evolve.scoring.duel import Duel
 from evolve.scoring.held_out import HeldOut
+from evolve.scoring.measured import MeasuredScorer
 from evolve.scoring.perturbed import Perturbed, perturb
 from evolve.scoring.profiled import headline
 from evolve.scoring.references import References

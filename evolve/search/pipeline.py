@@ -118,10 +118,9 @@ class PipelineEvaluator(PoolEvaluator):
     def _feed(self) -> None:
         self._feed_explaining()
         super()._feed()
-        for gpu in sorted(self._gpus, key=lambda one: len(one.jobs)):
-            while self._ready and len(gpu.jobs) < AT_HAND and len(gpu.jobs) <= self._least_busy():
-                one = self._ready.popleft()
-                self._send(gpu, one.job, ("measure", one.built))
+        while self._ready and len(self._gpus[self._least_busy()].jobs) < AT_HAND:
+            one = self._ready.popleft()
+            self._send(self._least_busy(), one.job, ("measure", one.built))
         for one in [one for one in self._ready if not one.asked]:
             if not self._order(one, ("estimate", one.job, one.built)):
                 return
@@ -142,13 +141,14 @@ class PipelineEvaluator(PoolEvaluator):
         return True
 
     def _least_busy(self) -> int:
-        return min(len(gpu.jobs) for gpu in self._gpus)
+        return min(range(len(self._gpus)), key=lambda n: len(self._gpus[n].jobs))
 
-    def _send(self, gpu: Forked, job: int, order: tuple[str, Any]) -> None:
+    def _send(self, number: int, job: int, order: tuple[str, Any]) -> None:
+        gpu = self._gpus[number]
         try:
             gpu.pipe.send((job, *order))
-        except OSError:  # it died while idle
-            gpu = self._replace_gpu(gpu)
+        except OSError:  # it died: it pays with what it was on, if anything
+            gpu = self._replace_gpu(number)
             gpu.pipe.send((job, *order))
         gpu.jobs[job] = order
         gpu.at = next(iter(gpu.jobs))
@@ -160,7 +160,7 @@ class PipelineEvaluator(PoolEvaluator):
         try:
             kind, job, content = worker.pipe.recv()
         except (EOFError, OSError):
-            self._replace_gpu(worker)
+            self._replace_gpu(self._gpus.index(worker))
             return
         del worker.jobs[job]
         worker.at = next(iter(worker.jobs), None)
@@ -180,14 +180,14 @@ class PipelineEvaluator(PoolEvaluator):
             else:
                 self._outcomes[job] = outcome
 
-    def _replace_gpu(self, gpu: Forked) -> Forked:
+    def _replace_gpu(self, number: int) -> Forked:
         """Its process broke off: what it was on pays for it, the rest goes to its successor."""
+        gpu = self._gpus[number]
         how = gpu.bury()
-        number = self._gpus.index(gpu)
         fresh = self._gpus[number] = self._spawn_gpu(number)
         for job, order in gpu.jobs.items():
             if job != gpu.at:
-                self._send(fresh, job, order)
+                self._send(number, job, order)
             elif job < 0:
                 self._answers[job] = EvolveError("gpu-failed", f"the GPU's process died ({how})")
             else:
@@ -272,7 +272,7 @@ class PipelineEvaluator(PoolEvaluator):
     def _ask(self, what: str, content: Any) -> Any:
         self._asked -= 1  # below zero: not a proposal's number
         asked = self._asked
-        self._send(self._gpus[0], asked, (what, content))
+        self._send(0, asked, (what, content))
         while asked not in self._answers:
             self._serve_all(self._known)
         answer = self._answers.pop(asked)
