@@ -14,36 +14,30 @@ import pytest
 
 from evolve.cli.main import main
 from evolve.events.log import read_log
-from evolve.search.problem import Comparison, Compiled, Score
+from evolve.search.problem import Compiled, Score
 from tests.cli.helpers import kernel_file
 from tests.search.fake import FakeProblem
+from tests.search.test_pipeline import MeasuredProblem
 
 RIGHT = {"verdict": "right", "speedup": 2.0, "fraction": 0.8}
 
 
 @dataclass
-class Examined(FakeProblem):
-    """Implements `Measuring`. `secrets` are those it was examined with."""
+class Examined(MeasuredProblem):
+    """Measures and compares as the fake problem estimates. `secrets` are those it was examined with."""
 
-    timing: str = "measured"
     secret: int = 0x1F
     failures: tuple[str, ...] = ()
     secrets: list[int] = field(default_factory=list)
-
-    def build(self, compiled: Compiled) -> Compiled:
-        return compiled
-
-    def estimated_us(self, built: Compiled) -> float | None:
-        return None
 
     def estimate(self, built: Compiled) -> tuple[Compiled, float | None]:
         return built, None
 
     def measure(self, built: Compiled, gpu: int = 0) -> Score:
-        return self.score(built)
+        return FakeProblem.score(self, built)
 
-    def duel(self, first: Compiled, second: Compiled, gpu: int = 0) -> Comparison:
-        return self.compare(first, second)
+    def explain_time(self, built: Compiled, score: Score) -> Score:
+        return score
 
     def examine(self, built: Compiled, gpu: int = 0) -> Mapping[str, Any]:
         self.secrets.append(self.secret)
@@ -56,9 +50,6 @@ class Examined(FakeProblem):
             "sanitizer": {"state": "clean"},
             "secret": f"{self.secret:x}",
         }
-
-    def close(self) -> None:
-        pass
 
 
 class Problems:
