@@ -16,7 +16,7 @@ from evolve.ir.kernel import Kernel
 from evolve.ir.scope import conjuncts, ranges_at
 from evolve.ir.stmt import Alloc, Barrier, Block, For, If, Leaf, Stmt
 from evolve.ir.types import DType, LoopKind, Space
-from evolve.ir.visit import rewrite, substitute, variables, walk
+from evolve.ir.visit import loads, rewrite, substitute, variables, walk
 
 MAX_LEAVES = 8
 """A nest with more statements is not written twice."""
@@ -99,8 +99,16 @@ def _repeats(loop: For, ranges: Ranges) -> bool:
 
 
 def _everywhere(term: Expr, loops: dict[str, For], ranges: Ranges) -> Expr | None:
-    """`term` at the iteration of the loops where it is hardest to meet; None when that is not known."""
-    if not isinstance(term, Binary) or term.op not in _ORDERS or term.lhs.dtype is not DType.INDEX:
+    """`term` at the iteration of the loops where it is hardest to meet; None when that is not known.
+
+    What it reads from memory may be read only where the guards around it hold.
+    """
+    if (
+        loads(term)
+        or not isinstance(term, Binary)
+        or term.op not in _ORDERS
+        or term.lhs.dtype is not DType.INDEX
+    ):
         return None
     small, large = (term.lhs, term.rhs) if term.op in (BinaryOp.LT, BinaryOp.LE) else (term.rhs, term.lhs)
     form: Linear = linear(small, ranges) + linear(large, ranges).scale(-1)

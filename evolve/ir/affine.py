@@ -42,12 +42,14 @@ class Ranges:
     divisors  a constant that divides the variable exactly
     extents   a loop variable's extent where it is not constant: 0 <= v <= extent - 1
     elements  constant bounds of the integers in an array
+    ordered   arrays of one dimension in which no integer is less than the one before
     """
 
     bounds: Mapping[str, Range]
     divisors: Mapping[str, int]
     extents: Mapping[str, Expr] = field(default_factory=dict)
     elements: Mapping[str, Range] = field(default_factory=dict)
+    ordered: frozenset[str] = frozenset()
 
     def of(self, name: str) -> Range:
         return self.bounds.get(name, UNKNOWN_RANGE)
@@ -265,6 +267,10 @@ def _at_extreme(a: Linear, ranges: Ranges, *, largest: bool) -> Linear:
 def _interval(a: Linear, ranges: Ranges) -> Range:
     low: int | None = a.constant
     high: int | None = a.constant
+    later = _row(a, ranges)
+    if later is not None:
+        # Their difference is at least 0; nothing is known of how large it is.
+        a, high = Linear(tuple(t for t in a.terms if t[0] not in later), a.constant), None
     for atom, c in a.terms:
         lo, hi = _atom_bounds(atom, ranges)
         if c < 0:
@@ -272,6 +278,25 @@ def _interval(a: Linear, ranges: Ranges) -> Range:
         low = None if low is None or lo is None else low + c * lo
         high = None if high is None or hi is None else high + c * hi
     return low, high
+
+
+def _row(a: Linear, ranges: Ranges) -> tuple[Expr, Expr] | None:
+    """Two elements of an ordered array, the later one less the earlier one, with one coefficient above 0."""
+    ends = [
+        (atom, c, atom.arg)
+        for atom, c in a.terms
+        if isinstance(atom, Cast)
+        and isinstance(atom.arg, Load)
+        and atom.arg.buffer in ranges.ordered
+        and len(atom.arg.indices) == 1
+    ]
+    for later, c, x in ends:
+        for earlier, d, y in ends:
+            if c > 0 and d == -c and x.buffer == y.buffer:
+                apart = linear(x.indices[0], ranges) + linear(y.indices[0], ranges).scale(-1)
+                if apart.is_constant and apart.constant >= 0:
+                    return later, earlier
+    return None
 
 
 def _atom_bounds(atom: Expr, ranges: Ranges) -> Range:

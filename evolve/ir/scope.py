@@ -19,7 +19,8 @@ def ranges_at(kernel: Kernel, path: Iterable[For | If] = ()) -> Ranges:
     for fact in conjuncts(kernel.assumptions):
         _learn(fact, bounds, divisors)
     extents: dict[str, Expr] = {}
-    known = Ranges(bounds, divisors, extents, _elements(kernel))
+    ordered = frozenset(c.buffer for c in kernel.contents if c.nondecreasing)
+    known = Ranges(bounds, divisors, extents, _elements(kernel), ordered)
     for step in path:
         if not isinstance(step, For):
             continue

@@ -214,7 +214,8 @@ class Flow:
         for w in self._reached(value.base):
             if not w.is_copy:
                 continue
-            inner = self.resolve(w, w.reads[0], depth + 1)
+            # The copied element; loads in its subscripts come before it.
+            inner = self.resolve(w, w.reads[-1], depth + 1)
             with limited(self.operations):
                 inst = isl.UnionSet.from_set(w.instances)
                 path = value.base.intersect_range(inst)

@@ -205,8 +205,9 @@ class Model:
         that would have to be known.
 
         The instances of such a statement are those for all values that data may have. That is as good as the
-        real ones for contributions to a reduction, which are compared as sets. A store must not be taken for
-        one that surely happens: what it writes has to be declared inside, where it happens or nothing does.
+        real ones for the source's contributions to a reduction, which are compared as sets, together with the
+        values. A store, or a combination of partials, must not be taken for one that surely happens: what it
+        writes has to be declared inside, where it happens or nothing does.
         """
         if not terms:
             return
@@ -218,7 +219,7 @@ class Model:
                     f"how often `{print_stmt(leaf)}` runs is read from {buffer}, which may change",
                     refuted=False,
                 )
-        if isinstance(leaf, Reduce):
+        if isinstance(leaf, Reduce) and leaf.origin is not None:
             return
         last = max(i for i, step in enumerate(site.path) if step_terms(step))
         declared = self.declared.get(leaf.buffer)

@@ -96,30 +96,40 @@ class Proof:
     def origin_map(self, st: Statement) -> IslObject:
         """Target instances to source instances, as claimed: of loops, and with the same values in memory.
 
-        Raises NonAffineError.
+        Raises NonAffineError, and ModelError E-DATA-LOOP for a condition on data that the source lacks.
         """
         key = st.name
         cached = self._origins.get(key)
         if cached is None:
             src = self.source_of(st)
             assert src is not None and st.leaf.origin is not None
+            read = [self._read_by(st, src, t) for t in src.frame.terms]
+            more = sorted(set(st.frame.terms.values()) - set(read))
+            if more:
+                # Whether it happens would depend on something that the source does not look at.
+                raise ModelError(
+                    "E-DATA-LOOP",
+                    f"how often {describe(st)} happens depends on {more[0]}, unlike in the source",
+                    refuted=False,
+                )
             values = [st.frame.affine(e) for e in st.leaf.origin.instance]
-            values += [self._value_of(st, src, t) for t in src.frame.terms]
+            values += [st.frame.env[name] for name in read]
             cached = st.frame.map_to(src.name, values).intersect_domain(st.instances)
             self._origins[key] = cached
         return cached
 
-    def _value_of(self, st: Statement, src: Statement, term: Expr) -> IslObject:
-        """What the target reads where the source reads `term`: an element of the same array that nobody
-        writes, with the same subscripts. Raises NonAffineError when the target's path reads no such thing."""
+    def _read_by(self, st: Statement, src: Statement, term: Expr) -> str:
+        """The dimension for what the target reads where the source reads `term`: an element of the same array
+        that nobody writes, with the same subscripts. Raises NonAffineError when its path reads no such thing.
+        """
         assert st.leaf.origin is not None
         wanted = substitute(term, dict(zip(src.loop_dims, st.leaf.origin.instance, strict=True)))
         known = st.frame.terms.get(canonical_term(wanted))
         if known is not None:
-            return st.frame.env[known]
+            return known
         for mine, name in st.frame.terms.items():
             if self._same_element(st, mine, wanted):
-                return st.frame.env[name]
+                return name
         raise NonAffineError(print_expr(wanted))
 
     def _same_element(self, st: Statement, mine: Expr, wanted: Expr) -> bool:

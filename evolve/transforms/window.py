@@ -11,7 +11,7 @@ from evolve.ir.kernel import Kernel
 from evolve.ir.printer import print_expr
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Buffer, For, If
-from evolve.ir.visit import variables
+from evolve.ir.visit import loads, variables
 from evolve.transforms.edit import less
 
 
@@ -34,7 +34,8 @@ class Window:
 def window_of(kernel: Kernel, buffer: str, accesses: tuple[Reach, ...], inner: frozenset[str]) -> Window:
     """The smallest box around all accesses while the loops in `inner` run and the others stand still.
 
-    Raises RefusedError E-WINDOW when its size is not constant or the accesses are not at a common place.
+    Raises RefusedError E-WINDOW when its size is not constant, the accesses are not at a common place, or
+    memory says where they are.
     """
     places: list[Linear | None] = [None] * len(accesses[0].indices)
     low: list[int] = [0] * len(places)
@@ -42,6 +43,10 @@ def window_of(kernel: Kernel, buffer: str, accesses: tuple[Reach, ...], inner: f
     for access in accesses:
         ranges = ranges_at(kernel, access.path)
         for d, subscript in enumerate(access.indices):
+            if loads(subscript):
+                raise RefusedError(
+                    "E-WINDOW", f"subscript {print_expr(subscript)} of {buffer} is read from memory"
+                )
             place, (lo, hi) = _split(subscript, ranges, inner)
             if lo is None or hi is None:
                 raise RefusedError(

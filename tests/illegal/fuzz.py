@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from unittest.mock import patch
@@ -50,6 +50,8 @@ FIXED: dict[str, tuple[int, ...]] = {
     "column_sum": (32, 64, 36),
     "difference": (16, 32, 24),
     "envelope": (32, 64, 40),
+    "embedding": (16, 32, 24),
+    "gather": (64, 128, 100),
     "gelu": (64, 128, 100),
     "layernorm": (32, 64, 96),
     "matmul": (8, 16, 12),
@@ -57,7 +59,9 @@ FIXED: dict[str, tuple[int, ...]] = {
     "row_sum": (32, 64, 40),
     "running_sum": (16, 32, 17),
     "saxpy": (64, 128, 100),
+    "segments": (32, 64, 40),
     "softmax": (32, 64, 48),
+    "spmv": (32, 64, 40),
     "spread": (32, 64, 48),
     "stencil": (10, 18, 14),
     "sweep": (5, 9, 8),
@@ -90,9 +94,9 @@ class Tally:
     accepted_wrong: list[tuple[Candidate, Scalars, Outcome]] = field(default_factory=list)
 
 
-def candidate(rng: random.Random) -> Candidate | None:
+def candidate(rng: random.Random, names_of: Sequence[str] = NAMES) -> Candidate | None:
     """A random schedule of a random kernel; None when nothing came of it."""
-    name = rng.choice(NAMES)
+    name = rng.choice(names_of)
     mode = rng.choice(MODES)
     codes = frozenset(c for c in FORGIVABLE if rng.random() < 0.3) if mode == "forgiven" else frozenset()
     kernel, names, lines = source(name).kernel, NameTable(), list[str]()
@@ -139,7 +143,7 @@ def _fixed(
     """Some sizes fixed, mostly."""
     if rng.random() < 0.7:
         for s in kernel.scalars:
-            if s.is_size and rng.random() < 0.8:
+            if s.is_size and not s.implied and rng.random() < 0.8:
                 text = f"specialize({s.name} == {rng.choice(moves.FIXED_SIZES)})"
                 kernel, names = apply(kernel, parse_statement(text), names)
                 lines.append(text)

@@ -1,9 +1,9 @@
-"""The ten example kernels and some more as the frontend lifts them, with small workloads to run them on."""
+"""The example kernels and some more as the frontend lifts them, with small workloads to run them on."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +15,9 @@ from evolve.ir.affine import simplify
 from evolve.ir.expr import Const, index
 from evolve.ir.stmt import Leaf
 from evolve.ir.visit import substitute, walk
+from evolve.workload.implied import values_of
+from evolve.workload.model import ArraySpec
+from evolve.workload.structure import draw
 from tests.interpreter import run
 
 Arrays = dict[str, np.ndarray]
@@ -32,6 +35,8 @@ SMALL: dict[str, dict[str, int | float]] = {
     "column_sum": {"rows": 37, "cols": 45},
     "difference": {"rows": 13, "cols": 21},
     "envelope": {"rows": 5, "cols": 64},
+    "embedding": {"tokens": 19, "d": 70, "table_size": 11},
+    "gather": {"n": 150, "x_size": 90},
     "gelu": {"count": 150},
     "layernorm": {"rows": 5, "cols": 64},
     "matmul": {"M": 19, "N": 21, "K": 10},
@@ -39,7 +44,9 @@ SMALL: dict[str, dict[str, int | float]] = {
     "row_sum": {"rows": 9, "cols": 70},
     "running_sum": {"rows": 5, "cols": 16},
     "saxpy": {"n": 150, "alpha": 1.5},
+    "segments": {"n": 37, "list_size": 150, "x_size": 40},
     "softmax": {"rows": 5, "cols": 64},
+    "spmv": {"rows": 37, "col_size": 210, "x_size": 41},
     "spread": {"rows": 5, "cols": 64},
     "stencil": {"rows": 21, "cols": 19},
     "sweep": {"grids": 3, "rows": 7, "cols": 9},
@@ -48,7 +55,9 @@ SMALL: dict[str, dict[str, int | float]] = {
 }
 """Sizes that no tile divides, unless the program fixes them."""
 
-KEEPS = frozenset(("accumulate", "envelope", "recurrence", "running_sum", "saxpy", "stencil", "sweep"))
+KEEPS = frozenset(
+    ("accumulate", "envelope", "recurrence", "running_sum", "saxpy", "segments", "stencil", "sweep")
+)
 """Kernels whose output also has cells that they read or leave as they were."""
 
 
@@ -89,7 +98,12 @@ def _workload(name: str, sizes: tuple[tuple[str, int | float], ...], seed: int) 
             n = simplify(substitute(e, by))
             assert isinstance(n, Const)
             shape.append(int(n.value))
-        arrays[b.name] = rng.normal(size=shape).astype(np.float32)
+        values = values_of(kernel, b.name)
+        if values is None:
+            arrays[b.name] = rng.normal(size=shape).astype(np.float32)
+        else:
+            spec = ArraySpec(b.name, "in", b.dtype, b.extents, replace(values, seed=seed))
+            arrays[b.name] = draw(spec, spec.values, scalars)
     outputs = frozenset(s.stmt.buffer for s in walk(kernel.body) if isinstance(s.stmt, Leaf))
     outputs &= arrays.keys()
     kept = outputs if name in KEEPS else frozenset()

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
-from evolve.ir.expr import Const, Expr, Load, Var, add, index, mod, var
+from evolve.ir.expr import Cast, Const, Expr, Load, Var, add, index, mod, var
 from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Alloc, Barrier, Block, For, If, Origin, Reduce, Stmt, Store
 from evolve.ir.types import MAX, MIN, SUM, DType, LoopKind, Space
-from evolve.ir.visit import map_expr, substitute_block, walk
+from evolve.ir.visit import loads, map_expr, substitute_block, walk
 from tests.illegal.edits import blocks, equal, less, pick, swap_in, with_block
 
 Change = Callable[[Stmt], "Stmt | tuple[Stmt, ...] | None"]
@@ -48,6 +48,49 @@ def _no_guard(k: Kernel, rng: random.Random) -> Kernel:
     guard = pick(k, rng, If)
     assert isinstance(guard, If)
     return swap_in(k, guard, guard.body.stmts)
+
+
+def _steps(k: Kernel) -> list[For | If]:
+    """Loops and guards that read memory to know how often they let something run."""
+    found = [s.stmt for s in walk(k.body) if isinstance(s.stmt, For | If)]
+    return [s for s in found if loads(s.extent if isinstance(s, For) else s.cond)]
+
+
+def _bound_read(k: Kernel, rng: random.Random) -> Kernel:
+    """Another element read for a loop's bound, in one place or in all."""
+    steps = _steps(k)
+    if not steps:
+        raise LookupError
+    by = rng.choice((-1, 1))
+
+    def change(e: Expr) -> Expr:
+        hit = isinstance(e, Load) and any(c.buffer == e.buffer for c in k.contents) and rng.random() < 0.6
+        return replace(e, indices=(add(e.indices[0], by), *e.indices[1:])) if hit else e
+
+    step = rng.choice(steps)
+    if isinstance(step, For):
+        return swap_in(k, step, replace(step, extent=map_expr(step.extent, change)))
+    return swap_in(k, step, replace(step, cond=map_expr(step.cond, change)))
+
+
+def _under_data(k: Kernel, rng: random.Random) -> Kernel:
+    """A statement put under a condition on what an index array holds."""
+    site = rng.choice(
+        [s for s in walk(k.body) if not isinstance(s.stmt, Alloc | Barrier) and s.loops] or [None]
+    )
+    arrays = [k.buffer(c.buffer) for c in k.contents]
+    if site is None or not arrays:
+        raise LookupError
+    array = rng.choice(arrays)
+    inside = [x for s in walk(Block((site.stmt,))) for e in _values(s.stmt) for x in loads(e)]
+    read = next((x for x in inside if x.buffer == array.name), None)
+    at = read or Load(array.name, (index(0),), array.dtype)
+    cond = less(Cast(at, DType.INDEX), index(rng.choice((1, 5, 20, 1000))))
+    return swap_in(k, site.stmt, If(cond, Block((site.stmt,))))
+
+
+def _values(s: Stmt) -> tuple[Expr, ...]:
+    return (s.value,) if isinstance(s, Store | Reduce) else (s.extent,) if isinstance(s, For) else ()
 
 
 def _window(k: Kernel, rng: random.Random) -> Kernel:
@@ -355,6 +398,8 @@ DAMAGE: dict[str, Callable[[Kernel, random.Random], Kernel]] = {
     "a guard dropped": _no_guard,
     "a guard changed": _guard,
     "a window off by one": _window,
+    "a bound read elsewhere": _bound_read,
+    "a statement under a condition on data": _under_data,
     "a subscript off by one": _subscript,
     "a load off by one": _load,
     "another loop variable": _other_loop,

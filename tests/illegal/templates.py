@@ -52,7 +52,46 @@ def _rows(row: str, x: str, reduced: list[str], last: str) -> list[str]:
     return [t.format(**words) for t in (_ROWS_BLOCK, _ROWS_WARP, _ROWS_STRIDED, _ROWS_GROUPS)]
 
 
+_ROW_BY_THREAD = "split({r}, 32)\nbind({r}.o, grid.x)\nbind({r}.i, thread.x)\n"
+_ROW_BY_WARP = """
+split({r}, 4)
+bind({r}.o, grid.x)
+bind({r}.i, thread.y)
+split(k, 32)
+reorder([k.i, k.o])
+warp_reduce(k.i)
+"""
+_ROW_BY_BLOCK = "bind({r}, grid.x)\nsplit(k, 64)\nreorder([k.i, k.o])\nblock_reduce(k.i)\n"
+_ROW_BY_LANES = """
+specialize({n} % 8 == 0)
+split({r}, 8)
+bind({r}.o, grid.x)
+bind({r}.i, thread.y)
+split(k, 4)
+reorder([k.i, k.o])
+warp_reduce(k.i)
+"""
+
+
+def _sparse(r: str, n: str) -> list[str]:
+    return [t.format(r=r, n=n) for t in (_ROW_BY_THREAD, _ROW_BY_WARP, _ROW_BY_BLOCK, _ROW_BY_LANES)]
+
+
 TEMPLATES: dict[str, list[str]] = {
+    "spmv": _sparse("row", "rows"),
+    "segments": _sparse("s", "n"),
+    "gather": [
+        "split(i, 64)\nbind(i.o, grid.x)\nbind(i.i, thread.x)\n",
+        "specialize(n % 4 == 0)\nsplit(i, 64)\nbind(i.o, grid.x)\nsplit(i.i, 4)\nbind(i.i.o, thread.x)\n"
+        "vectorize(i.i.i, 4)\n",
+        "split(i, 128)\nbind(i.o, grid.x)\nsplit(i.i, 4)\nbind(i.i.o, thread.x)\nunroll(i.i.i)\n",
+    ],
+    "embedding": [
+        "bind(t, grid.x)\nsplit(c, 32)\nbind(c.i, thread.x)\n",
+        "specialize(d % 4 == 0)\nbind(t, grid.x)\nsplit(c, 64)\nsplit(c.i, 4)\nbind(c.i.o, thread.x)\n"
+        "vectorize(c.i.i, 4)\n",
+        "split(t, 4)\nbind(t.o, grid.x)\nbind(t.i, thread.y)\nsplit(c, 16)\nbind(c.i, thread.x)\n",
+    ],
     "softmax": _rows("row", "x", ["c", "c_2"], "c_3"),
     "layernorm": _rows("r", "x", ["c", "c_2"], "c_3"),
     "row_sum": [
