@@ -133,8 +133,12 @@ def _rate(profile: Profile, figure: str, found: Measurement | None, unit: str, o
         return Ground(figure, "carried over", otherwise)
     same = f"{found.low:g}" == f"{found.high:g}"
     value = f"{found.low:g}" if same else f"{found.low:g} to {found.high:g}"
-    ours = profile.provenance or found.source.startswith("evolve calibrate")
+    ours = profile.provenance or _is_ours(found.source)
     return Ground(figure, "calibrated" if ours else "published", f"{value} {unit} ({found.source})")
+
+
+def _is_ours(source: str) -> bool:
+    return source.startswith("evolve calibrate")
 
 
 def _latencies(profile: Profile) -> Iterator[Ground]:
@@ -151,7 +155,8 @@ def _latencies(profile: Profile) -> Iterator[Ground]:
         told = profile.sources.get(f"latency.{name}", profile.sources.get("latency"))
         behind: tuple[Evidence, str] = ("carried over", "about those of an A100, H100 or H200")
         if value is not None and (ours or told):
-            behind = ("calibrated", ours) if ours else ("published", told or "")
+            source = ours or told or ""
+            behind = ("calibrated" if ours or _is_ours(source) else "published", source)
         known = otherwise if value is None else value
         grouped.setdefault(behind, []).append((level, f"{known:g} {unit}"))
     for (evidence, source), found in grouped.items():
