@@ -1,0 +1,192 @@
+"""Index arrays: drawn as the workload says, within what the kernel relies on, the same in every input."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from evolve.frontend.lift import Lifted, lift
+from evolve.ir.errors import EvolveError
+from evolve.ir.types import DType
+from evolve.workload.infer import infer
+from evolve.workload.inputs import generate
+from evolve.workload.model import DISTRIBUTIONS, FAMILIES, ArraySpec, Distribution, Values, Workload
+from evolve.workload.resolve import resolve
+from evolve.workload.sizes import parse_size
+from evolve.workload.structure import check, draw, structure
+from evolve.workload.toml import from_toml, to_toml
+
+SPMV = """
+__global__ void spmv(int rows, const int *rowptr, const int *col, const float *val, const float *x,
+                     float *y) {
+  int r = blockIdx.x * blockDim.x + threadIdx.x;
+  if (r < rows) {
+    float sum = 0.0f;
+    for (int k = rowptr[r]; k < rowptr[r + 1]; k++) sum += val[k] * x[col[k]];
+    y[r] = sum;
+  }
+}
+"""
+SIZES = {"rows": 57, "col_size": 900, "x_size": 41}
+
+
+def spmv() -> Lifted:
+    return lift("spmv.cu", None, SPMV)
+
+
+def values(low: str, high: str, **more: object) -> Values:
+    return Values(parse_size(low), parse_size(high), **more)  # type: ignore[arg-type]
+
+
+def array(v: Values, dtype: DType = DType.I32, *extents: str) -> ArraySpec:
+    return ArraySpec("a", "in", dtype, tuple(parse_size(e) for e in extents or ("n",)), v)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_has_the_same_structure(family: str) -> None:
+    w = infer(spmv())
+    made, other = generate(w, SIZES, family, 1), generate(w, SIZES, "normal", 2)
+    held = structure(w, SIZES)
+    for name in ("rowptr", "col"):
+        assert np.array_equal(made[name], held[name]) and np.array_equal(made[name], other[name])
+        check(w.array(name), made[name], SIZES)
+    if family not in ("normal", "ones"):
+        assert not np.array_equal(made["val"], other["val"])
+    assert made["rowptr"].dtype == np.int32
+    assert (made["rowptr"][0], made["rowptr"][-1]) == (0, 900)
+    assert (np.diff(made["rowptr"]) >= 0).all()
+    assert made["col"].min() >= 0 and made["col"].max() < 41
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("n", [1, 2, 7, 300])
+@pytest.mark.parametrize("span", [1, 2, 5, 1000])
+def test_subscripts_stay_in_range(distribution: Distribution, n: int, span: int) -> None:
+    a = array(values("0", "m", distribution=distribution))
+    assert a.values is not None
+    made = draw(a, a.values, {"n": n, "m": span})
+    assert made.shape == (n,) and made.min() >= 0 and made.max() < span
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("rows", [1, 2, 7, 300])
+@pytest.mark.parametrize("total", [0, 1, 5, 1000])
+def test_row_pointers_go_from_end_to_end(distribution: Distribution, rows: int, total: int) -> None:
+    a = array(values("0", "t + 1", nondecreasing=True, distribution=distribution), DType.I64, "rows + 1")
+    assert a.values is not None
+    sizes = {"rows": rows, "t": total}
+    made = draw(a, a.values, sizes)
+    check(a, made, sizes)
+    assert made.dtype == np.int64 and made[0] == 0 and made[-1] == total and (np.diff(made) >= 0).all()
+
+
+def test_distributions_are_what_they_are_called() -> None:
+    n, span = 20_000, 10_000
+
+    def drawn(**more: object) -> np.ndarray:
+        a = array(values("0", "m", **more))
+        assert a.values is not None
+        return draw(a, a.values, {"n": n, "m": span}).astype(np.int64)
+
+    uniform = drawn()
+    assert abs(np.median(uniform) - span / 2) < 200
+    near = drawn(distribution="banded", parameter=3.0)
+    assert np.abs(near - (np.arange(n) + 0.5) * span / n).max() <= 4
+    skewed = drawn(distribution="power-law", parameter=3.0)
+    assert np.median(skewed) == pytest.approx(span / 8, rel=0.1)
+    assert not np.array_equal(uniform, drawn(seed=1))
+
+    def lengths(**more: object) -> np.ndarray:
+        a = array(values("0", "m + 1", nondecreasing=True, **more))
+        assert a.values is not None
+        return np.diff(draw(a, a.values, {"n": 1001, "m": 32_000}))
+
+    assert set(lengths(distribution="banded")) == {32}
+    assert 100 < lengths().max() < 1000
+    long = np.sort(lengths(distribution="power-law"))[::-1]
+    assert long[0] > 3000 and long[0] == pytest.approx(2 * long[1], rel=0.02)
+
+
+def test_what_breaks_the_clause_is_noticed() -> None:
+    a = array(values("0", "m + 1", nondecreasing=True))
+    sizes = {"n": 4, "m": 5}
+    check(a, np.array([0, 2, 2, 5]), sizes)
+    for wrong in ([0, 3, 2, 5], [1, 2, 2, 5], [0, 2, 2, 4], [0, 2, 6, 5], [-1, 2, 2, 5]):
+        with pytest.raises(EvolveError) as caught:
+            check(a, np.array(wrong), sizes)
+        assert caught.value.code == "bad-values"
+
+
+def test_impossible_clauses_are_refused() -> None:
+    for v, extents in (
+        (values("0", "0"), ("n",)),
+        (values("0", str(2**31 + 1)), ("n",)),
+        (values("0", "m + 1", nondecreasing=True), ("1",)),
+    ):
+        a = array(v, DType.I32, *extents)
+        with pytest.raises(EvolveError) as caught:
+            draw(a, v, {"n": 3, "m": 4})
+        assert caught.value.code == "bad-values"
+
+
+def resolved(text: str) -> Workload:
+    return resolve(spmv(), override=text, override_file="w.toml")
+
+
+def test_a_file_says_how_values_are_drawn() -> None:
+    w = resolved(
+        '[arrays.rowptr.values]\ndistribution = "power-law"\nparameter = 1.5\n'
+        '[arrays.col.values]\nrange = [0, "x_size / 2 + 1"]\nseed = 3\n'
+    )
+    found = w.array("rowptr").values
+    assert found is not None
+    assert (found.distribution, found.parameter, found.nondecreasing) == ("power-law", 1.5, True)
+    col = w.array("col").values
+    assert col is not None and col.limits(SIZES) == (0, 20) and col.seed == 3
+    assert from_toml(to_toml(w), infer(spmv())) == w
+    assert w.as_dict()["arrays"]["col"]["values"]["range"] == ["0", "x_size // 2 + 1"]
+
+
+WRONG = {
+    "beyond the array": ('[arrays.col.values]\nrange = [0, "x_size + 1"]\n', "workload-mismatch"),
+    "below it": ('[arrays.col.values]\nrange = [-1, "x_size"]\n', "workload-mismatch"),
+    "rows that step down": ("[arrays.rowptr.values]\nnondecreasing = false\n", "workload-mismatch"),
+    "rows that end early": ('[arrays.rowptr.values]\nrange = [0, "col_size"]\n', "workload-mismatch"),
+    "an unknown size": ('[arrays.col.values]\nrange = [0, "nnz"]\n', "unknown-scalar"),
+    "of a float array": ('[arrays.val.values]\nrange = [0, "rows"]\n', "workload-mismatch"),
+    "no range": ("[arrays.val.values]\nseed = 1\n", "bad-workload"),
+    "no such distribution": ('[arrays.col.values]\ndistribution = "normal"\n', "bad-workload"),
+    "a size left out": ("[[timed]]\nrows = 100\n", "missing-scalar"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_clause_that_does_not_fit_is_refused(name: str) -> None:
+    text, code = WRONG[name]
+    with pytest.raises(EvolveError) as caught:
+        resolved(text)
+    assert caught.value.code == code
+
+
+def test_lengths_that_no_parameter_has_get_values() -> None:
+    w = infer(spmv())
+    (timed,) = w.timed
+    assert timed["col_size"] == 32 * timed["rows"] and timed["x_size"] == timed["rows"]
+    assert all({"rows", "col_size", "x_size"} == set(s) for s in w.check)
+    assert len(w.check) >= 4
+
+
+def test_more_values_than_remembered_are_drawn_alike() -> None:
+    w = infer(spmv())
+    first = {n: a.copy() for n, a in structure(w, SIZES).items()}
+    for rows in range(1, 12):
+        structure(w, {**SIZES, "rows": rows})
+    again = structure(w, SIZES)
+    assert all(np.array_equal(first[n], again[n]) for n in first)
+    with pytest.raises(ValueError, match="read-only"):
+        again["col"][0] = 1
+    other = replace(w.array("col"), name="other")
+    assert other.values is not None
+    assert not np.array_equal(draw(other, other.values, SIZES), again["col"])
