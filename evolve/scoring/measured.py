@@ -42,6 +42,10 @@ from evolve.workload.model import Sizes
 
 INTERLEAVED = 40
 INTERLEAVED_BATCHES = 15
+HURRIED = 3
+SLOW = 3.0
+"""What ran that many times as long as the best when it was checked is timed by HURRIED samples, without warming
+up: how slow it is exactly helps nobody."""
 FAR = 1.5
 """Where one was that much faster, as few samples as for a score tell."""
 TIMED_LIMIT = (100.0, 1.0, 60.0)
@@ -73,6 +77,8 @@ class MeasuredScorer:
         self._original_s: dict[int, float] = {}
         self._times: OrderedDict[bytes, float] = OrderedDict()
         self._best: float | None = None
+        self._best_us: list[float] | None = None
+        self._ran_us: dict[tuple[bytes, int], float] = {}
         self._preparation = Preparation(task, self.worker, Path(self.folder.name), self.secret)
         self._turn = 0
         self._seen: OrderedDict[bytes, set[tuple[int, str]]] = OrderedDict()
@@ -127,7 +133,7 @@ class MeasuredScorer:
             failed = self._every_family(built)
             if failed is not None:
                 return Outcome(failed.status, rendered.text, message=failed.message)
-            self._best = outcome.time_s
+            self._best, self._best_us = outcome.time_s, outcome.detail["times_us"]
         told = explained(self.task, built, outcome.detail["times_us"][0])
         return outcome if told is None else replace(outcome, gap=told)
 
@@ -151,7 +157,9 @@ class MeasuredScorer:
                 if failed is not None:
                     return lost(failed, i)
                 known.append(digests)
-            close = {} if self._far(first, second) else {"least": INTERLEAVED, "batch": INTERLEAVED_BATCHES}
+            close: dict[str, Any] = (
+                {} if self._far(first, second) else {"least": INTERLEAVED, "batch": INTERLEAVED_BATCHES}
+            )
             done = self._measure(k, built, launches, known, **close)
             if done.error or not done.samples_us or not all(done.samples_us):
                 return Duel(message=done.error or "no samples were taken")
@@ -210,7 +218,9 @@ class MeasuredScorer:
             spent.on("timed_sizes")
             if failure is not None:
                 return Outcome(failure.status, rendered.text, message=failure.message)
-            done = self._measure(k, [built], (launches,), [digests])
+            few = self._best_us is not None and self._ran_us[built.cubin, k] > SLOW * self._best_us[k]
+            hurry: dict[str, Any] = {"least": HURRIED, "most": HURRIED, "warm": False} if few else {}
+            done = self._measure(k, [built], (launches,), [digests], **hurry)
             spent.on("timing")
             if done.fault is not None:
                 failed = of_fault(done.fault, at_sizes(shape.sizes))
@@ -289,9 +299,10 @@ class MeasuredScorer:
             if failed is not None:
                 return failed, {}
             found[key] = done.digests
+            self._ran_us[built.cubin, k] = done.us
         self._digests[built.cubin, k] = found
         while len(self._digests) > KEPT_DIGESTS:
-            self._digests.popitem(last=False)
+            self._ran_us.pop(self._digests.popitem(last=False)[0], None)
         return None, found
 
     def _rotating(self, is_original: bool) -> tuple[str, ...]:
@@ -349,7 +360,7 @@ class MeasuredScorer:
         built: list[Built],
         launches: tuple[tuple[ConcreteLaunch, ...], ...],
         known: list[Digests],
-        **more: int,
+        **more: Any,
     ) -> Measured:
         """Timed once, and once more when the clock moved meanwhile."""
         shape = self.shapes[k]

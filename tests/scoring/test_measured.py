@@ -287,6 +287,14 @@ def test_ten_times_faster_is_looked_at_twice(make: Make) -> None:
     assert got.status == "scored" and got.detail["looked_at_twice"] is True
 
 
+def test_what_is_far_slower_than_the_best_is_timed_by_few_samples(make: Make) -> None:
+    scorer = make(costs={"best": 100.0, "near": 250.0, "far": 350.0}, best=vecadd, near=vecadd, far=vecadd)
+    took = {name: scorer.score_rendered(candidate(name)) for name in ("best", "near", "far")}
+    samples = {name: len(o.detail["samples_us"][0]) for name, o in took.items()}
+    assert samples["best"] >= 10 and samples["near"] >= 10 and samples["far"] == 3
+    assert took["far"].time_s == pytest.approx(350e-6)
+
+
 def test_faults_cost_their_candidate_and_the_next_is_right(make: Make) -> None:
     scorer = make(hang=hang, stray=stray, better=vecadd)
     scorer.baseline()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from evolve.devices.cuda.faults import ArrayMemoryError
 from evolve.devices.cuda.helpers import BLOCK, TYPES
+from evolve.devices.cuda.hidden import Hidden
 from evolve.devices.cuda.messages import Array, Compared
 
 GUARD_BYTES = 4096
@@ -20,6 +22,8 @@ _PAGE = 2 << 20
 _GUARD_WORD = 0xC5C5C5C5
 RESULTS = 256
 """Digests that are computed before they are fetched."""
+Bounds = tuple[Array, Array] | Hidden
+"""The lowest and highest right values of an output: on the host, or hidden on the device."""
 
 
 @dataclass(frozen=True)
@@ -87,28 +91,37 @@ class Gpu:
         self.cuda.memcpy_dtoh(got, int(self.results))
         return int(got[0])
 
-    def compare(self, at: int, bounds: tuple[Array, Array]) -> Compared:
-        """Compares an array on the device with bounds on the host, which are there only meanwhile.
+    def compare(self, at: int, bounds: Bounds) -> Compared:
+        """Compares an array on the device with its bounds, which a kernel can reach only meanwhile.
 
-        The memory that held them is overwritten before it is given back, so nothing can find them in it.
+        Hidden ones are mapped for it. Others come from the host, and the memory that held them is overwritten
+        before it is given back, so nothing can find them in it.
         """
+        if isinstance(bounds, Hidden):
+            with bounds.mapped() as (a, b):
+                return self._compare(at, bounds.dtype, prod(bounds.shape), a, b)
         low, high = bounds
         size = low.nbytes
-        block = self.allocate(2 * size + 32)  # what counts the result is aligned to 8
-        a, b, out = int(block), int(block) + size, int(block) + 2 * size + (-2 * size % 8)
+        block = self.allocate(2 * size)
+        a, b = int(block), int(block) + size
         try:
             if size:
                 self.cuda.memcpy_htod(a, np.ascontiguousarray(low))
                 self.cuda.memcpy_htod(b, np.ascontiguousarray(high))
-            start = np.array([0, 2**64 - 1, 0], np.uint64)
-            self.cuda.memcpy_htod(out, start)
-            suffix = TYPES[low.dtype.name][0]
-            self.call(f"ev_compare_{suffix}", "PPPQIP", at, a, b, low.size, self.word, out)
-            self.cuda.memcpy_dtoh(start, out)
+            found = self._compare(at, low.dtype, low.size, a, b)
             self.fill(a, _GUARD_WORD, 2 * size)
         finally:
             block.free()
-        return Compared(int(start[0]), int(start[1]), float(start[2:].view(np.float64)[0]))
+        return found
+
+    def _compare(self, at: int, dtype: np.dtype[Any], count: int, low: int, high: int) -> Compared:
+        """Waits until it is done."""
+        got = np.array([0, 2**64 - 1, 0], np.uint64)
+        out = int(self.results)
+        self.cuda.memcpy_htod(out, got)
+        self.call(f"ev_compare_{TYPES[dtype.name][0]}", "PPPQIP", at, low, high, count, self.word, out)
+        self.cuda.memcpy_dtoh(got, out)
+        return Compared(int(got[0]), int(got[1]), float(got[2:].view(np.float64)[0]))
 
 
 class Resident:

@@ -155,6 +155,7 @@ class Executed:
     left           for each output, elements that still hold the poison
     changed        inputs that are not bit-equal to what was sent
     broken_guards  buffers with a changed byte around them
+    us             microseconds by events, whatever was in the caches: no more than its order of magnitude
     """
 
     outputs: dict[str, Array] = field(default_factory=dict)
@@ -163,6 +164,7 @@ class Executed:
     digests: dict[str, int] = field(default_factory=dict)
     changed: tuple[str, ...] = ()
     broken_guards: tuple[str, ...] = ()
+    us: float = 0.0
     fault: Fault | None = None
 
     @property
@@ -181,6 +183,7 @@ class Measure:
               None when there is none. A launch that gives others is compared with `expected`
     expected  for each of `keys` the key of a SetExpected, or None
     least     samples of each sequence before the stop rule is asked; most: the end
+    warm      whether launches go before until caches are warm and the clock has risen; else one does
     batch     rounds in which short sequences are also timed in batches, see `timing`; 0 for none
     """
 
@@ -193,6 +196,7 @@ class Measure:
     expected: tuple[str | None, ...] = ()
     least: int = 10
     most: int = 200
+    warm: bool = True
     budget_s: float = 2.0
     limit_s: float = 10.0
     batch: int = 5

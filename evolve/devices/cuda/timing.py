@@ -22,8 +22,8 @@ from statistics import mean, median, stdev
 
 from evolve.devices.cuda.faults import ArrayMemoryError, KernelTimeoutError
 from evolve.devices.cuda.launching import Call, Images, Pointers, wait
-from evolve.devices.cuda.memory import ALIGNMENT, Gpu, Resident
-from evolve.devices.cuda.messages import Array, Batch, Measure, Measured, Mismatch
+from evolve.devices.cuda.memory import ALIGNMENT, Bounds, Gpu, Resident
+from evolve.devices.cuda.messages import Batch, Measure, Measured, Mismatch
 from evolve.devices.cuda.nvml import Nvml
 
 WRITE_L2 = 4
@@ -180,7 +180,7 @@ class Measurement:
         timer: Timer,
         images: Images,
         sets: Mapping[str, Resident],
-        expected: Mapping[str, Mapping[str, tuple[Array, Array]]],
+        expected: Mapping[str, Mapping[str, Bounds]],
         nvml: Nvml,
     ) -> None:
         self.r = request
@@ -219,7 +219,7 @@ class Measurement:
         samples: list[list[float]] = [[] for _ in r.cubins]
         begin, launched, busy = time.monotonic(), 0, self.timer.busy
         busy.mark(begin)
-        while not warm(launched, (now := time.monotonic()) - begin, busy.lasting(now)):
+        while (r.warm or not launched) and not warm(launched, (now := time.monotonic()) - begin, busy.lasting(now)):
             self._turn(launched, samples=None)
             launched += 1
             busy.mark(time.monotonic())

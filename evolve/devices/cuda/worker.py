@@ -17,9 +17,10 @@ import numpy as np
 
 from evolve.devices.cuda.faults import ArrayMemoryError, BadImageError, KernelTimeoutError, classify
 from evolve.devices.cuda.helpers import helper_image
+from evolve.devices.cuda.hidden import Hidden, HidingError
 from evolve.devices.cuda.launching import Images, wait
 from evolve.devices.cuda.lock import exclusive
-from evolve.devices.cuda.memory import RESULTS, Gpu, Resident
+from evolve.devices.cuda.memory import RESULTS, Bounds, Gpu, Resident
 from evolve.devices.cuda.messages import (
     Answer,
     Array,
@@ -42,6 +43,8 @@ from evolve.devices.cuda.reference import refer
 from evolve.devices.cuda.timing import Measurement, Timer
 
 _BLOCKS_PER_SM = 16
+LEAST_HIDDEN_BYTES = 64 << 10
+"""What is smaller is as quick to upload as to map."""
 PINNED_BYTES = 8 << 30
 """Of page-locked host memory at a time."""
 
@@ -49,14 +52,15 @@ PINNED_BYTES = 8 << 30
 class Worker:
     """Answers requests on one context. `cuda` is pycuda.driver, `driver` cuda.bindings.driver."""
 
-    def __init__(self, cuda: Any, driver: Any, device: Any, ask: Ask) -> None:
+    def __init__(self, cuda: Any, driver: Any, device: Any, ask: Ask, ordinal: int = 0) -> None:
         self.cuda = cuda
+        self.ordinal = ordinal
         self.driver = driver
         self.device = device
         self.nvml = Nvml(str(device.pci_bus_id()))
         self.sets: dict[str, Resident] = {}
         self.pinned: dict[str, int] = {}
-        self.expected: dict[str, dict[str, tuple[Array, Array]]] = {}
+        self.expected: dict[str, dict[str, Bounds]] = {}
         get = self._attribute
         capability = device.compute_capability()
         image = helper_image(f"sm_{capability[0]}{capability[1]}")
@@ -93,8 +97,7 @@ class Worker:
             case SetExpected():
                 self._drop(request.key)
                 self.expected[request.key] = {
-                    n: (self._pin(request.key, low), self._pin(request.key, high))
-                    for n, (low, high) in request.bounds.items()
+                    n: self._bounds(request.key, low, high) for n, (low, high) in request.bounds.items()
                 }
                 return Stored()
             case Drop():
@@ -135,7 +138,9 @@ class Worker:
         return Stored()
 
     def _drop(self, key: str) -> None:
-        self.expected.pop(key, None)
+        for bounds in self.expected.pop(key, {}).values():
+            if isinstance(bounds, Hidden):
+                bounds.free()
         self.pinned.pop(key, None)
         old = self.sets.pop(key, None)
         if old is not None:
@@ -149,9 +154,11 @@ class Worker:
                 on.reset(name)
             else:
                 on.poison(name)
-        for call in self.images.calls(r.cubin, r.launches, on.pointer):
+        start, end = self.cuda.Event(), self.cuda.Event()
+        calls = self.images.calls(r.cubin, r.launches, on.pointer)
+        start.record()
+        for call in calls:
             call()
-        end = self.cuda.Event()
         end.record()
         wait(end, r.limit_s)
         self.cuda.Context.synchronize()
@@ -162,11 +169,21 @@ class Worker:
         want = self.expected[r.expected] if r.expected else {}
         compared = {n: self.gpu.compare(on.pointer(n), want[n]) for n in r.outputs if n in want}
         self.timer.busy.mark(time.monotonic())
-        return Executed(outputs, left, compared, digests, changed, broken)
+        us = 1e3 * float(start.time_till(end))
+        return Executed(outputs, left, compared, digests, changed, broken, us)
 
-    def _pin(self, key: str, a: Any) -> Array:
+    def _bounds(self, key: str, low: Any, high: Any) -> Bounds:
+        """Hidden on the device, else in page-locked memory of the host, else as they are."""
+        first, last = _array(low), _array(high)
+        try:
+            if first.nbytes < LEAST_HIDDEN_BYTES:
+                return self._pin(key, first), self._pin(key, last)
+            return Hidden(self.cuda, self.driver, self.ordinal, first, last)
+        except HidingError:
+            return self._pin(key, first), self._pin(key, last)
+
+    def _pin(self, key: str, found: Array) -> Array:
         """A copy in page-locked memory, which goes to the device several times as fast; else as it is."""
-        found = _array(a)
         if found.nbytes > PINNED_BYTES - sum(self.pinned.values()):
             return found
         try:
@@ -205,7 +222,7 @@ def serve(pipe: Connection, cuda: Any, driver: Any, ordinal: int) -> None:
                 return
             if worker is None:
                 assert isinstance(request, Ask)
-                worker = Worker(cuda, driver, device, request)
+                worker = Worker(cuda, driver, device, request, ordinal)
             answer = worker.answer(request)
             pipe.send(answer)
             fault: Fault | None = getattr(answer, "fault", None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -152,10 +153,57 @@ class FakeDriver:
     def __init__(self, gpu: FakeCuda) -> None:
         self.gpu = gpu
         self.resets = 0
+        self.hidden: dict[int, np.ndarray[Any, Any]] = {}
+        self.handles = self.mapped = 0
 
     def cuCtxSynchronize(self) -> tuple[int]:  # noqa: N802
         assert not self.gpu.hung, "this would never return"
         return (self.gpu.error,)
+
+    # ---- memory without an address: a buffer that is only in `gpu`'s reach while it is mapped
+
+    CUmemLocationType = SimpleNamespace(CU_MEM_LOCATION_TYPE_DEVICE=1)
+    CUmemAllocationType = SimpleNamespace(CU_MEM_ALLOCATION_TYPE_PINNED=1)
+    CUmemAccess_flags = SimpleNamespace(CU_MEM_ACCESS_FLAGS_PROT_READWRITE=3)
+    CUmemAllocationGranularity_flags = SimpleNamespace(CU_MEM_ALLOC_GRANULARITY_MINIMUM=0)
+    CUmemLocation = CUmemAllocationProp = CUmemAccessDesc = SimpleNamespace
+
+    def cuMemGetAllocationGranularity(self, what: object, which: int) -> tuple[int, int]:  # noqa: N802
+        return 0, 4096
+
+    def cuMemCreate(self, size: int, what: Any, flags: int) -> tuple[int, int]:  # noqa: N802
+        if self.gpu.used + size > self.gpu.memory:
+            return 2, 0
+        self.gpu.used += size
+        self.handles += 1
+        self.hidden[self.handles] = np.zeros(size, np.uint8)
+        return 0, self.handles
+
+    def cuMemAddressReserve(  # noqa: N802
+        self, size: int, align: int, at: int, flags: int
+    ) -> tuple[int, int]:
+        found = self.gpu.next
+        self.gpu.next += size + _PAGE
+        return 0, found
+
+    def cuMemMap(self, at: int, size: int, offset: int, handle: int, flags: int) -> tuple[int]:  # noqa: N802
+        self.gpu.blocks[at] = self.hidden[handle]
+        self.mapped += 1
+        return (0,)
+
+    def cuMemSetAccess(self, at: int, size: int, access: list[Any], count: int) -> tuple[int]:  # noqa: N802
+        return (0,)
+
+    def cuMemUnmap(self, at: int, size: int) -> tuple[int]:  # noqa: N802
+        del self.gpu.blocks[at]
+        return (0,)
+
+    def cuMemRelease(self, handle: int) -> tuple[int]:  # noqa: N802
+        self.gpu.used -= self.hidden.pop(handle).size
+        return (0,)
+
+    def cuMemAddressFree(self, at: int, size: int) -> tuple[int]:  # noqa: N802
+        return (0,)
 
     def cuCtxResetPersistingL2Cache(self) -> tuple[int]:  # noqa: N802
         self.resets += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from evolve.codegen.launch import BufferArg, ConcreteLaunch, ScalarArg
 from evolve.devices.compare import bounds, left_alone, poisoned, within
 from evolve.devices.cuda.helpers import TYPES
+from evolve.devices.cuda.hidden import Hidden
 from evolve.devices.cuda.memory import Resident
 from evolve.devices.cuda.messages import Ask
 from evolve.devices.cuda.worker import Worker
@@ -89,6 +91,28 @@ def test_comparison_is_the_rule_of_compare(worker: Worker, name: str) -> None:
         on.free()
     assert found.wrong == expected.sum() > 0 and found.first == np.flatnonzero(expected)[0]
     assert left == poisoned(got, WORD).sum()
+
+
+def test_hidden_bounds_compare_alike_and_have_no_address_meanwhile(worker: Worker) -> None:
+    """Prints what mapping costs for the size of 8192 x 8192 floats."""
+    n = 1 << 26
+    want = np.random.default_rng(1).standard_normal(n, np.float32)
+    got = want.copy()
+    got[12345] += 1
+    hidden = Hidden(worker.cuda, worker.driver, 0, want - 1e-6, want + 1e-6)
+    on = Resident(worker.gpu, {"got": got})
+    try:
+        begin = time.perf_counter()
+        found = [worker.gpu.compare(on.pointer("got"), hidden) for _ in range(5)]
+        print(f"{1e3 * (time.perf_counter() - begin) / 5:.2f} ms a comparison")
+        assert {(c.wrong, c.first) for c in found} == {(1, 12345)}
+        with hidden.mapped() as (low, _):
+            pass
+        with pytest.raises(worker.cuda.Error):
+            worker.cuda.memcpy_dtoh(np.empty(4, np.float32), low)
+    finally:
+        on.free()
+        hidden.free()
 
 
 @pytest.mark.parametrize("name", TYPES)

@@ -36,7 +36,7 @@ KERNEL(out_of_bounds) { if (I < n + 3) y[I] = 1.0f; }
 KERNEL(reads_past_the_end) { if (I < n) y[I] = x[I] + 0.0f * x[I + 1]; }
 KERNEL(uninitialised) { if (I < n) y[I] += x[I]; }
 KERNEL(diverges) {
-    if (threadIdx.x < 64) __syncthreads(); else if (x[0] < 2.0f) __nanosleep(10);
+    if (threadIdx.x & 1) __syncthreads();
     if (I < n) y[I] = x[I];
 }
 """
@@ -48,7 +48,13 @@ EXPECTED = {
     "uninitialised": "initcheck",
     "diverges": "synccheck",
 }
-LINES = {"racy": (12, 13), "out_of_bounds": (15,), "reads_past_the_end": (16,), "uninitialised": (17,)}
+LINES = {
+    "racy": (12, 13),
+    "out_of_bounds": (15,),
+    "reads_past_the_end": (16,),
+    "uninitialised": (17,),
+    "diverges": (19,),
+}
 
 
 @pytest.mark.parametrize("kernel", EXPECTED)
