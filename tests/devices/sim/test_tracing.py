@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from evolve.codegen.launch import BufferArg, ConcreteLaunch, ScalarArg
@@ -163,3 +164,27 @@ def test_touched_pages_stay_inside_the_memory_limit(cache: Path) -> None:
     with pytest.raises(EvolveError) as caught:
         trace(program, [launch], SQUARE, memory_limit_mb=64)
     assert caught.value.code == "sim.memory"
+
+
+def test_a_buffer_with_content_is_read_as_it_is(cache: Path, compiler: HostCompiler) -> None:
+    """Subscripts decide what a gather touches: neighbours, or an element of its own sector each."""
+    body = "int i = blockIdx.x * blockDim.x + threadIdx.x; y[i] = x[((const int*)x)[i]];"
+
+    def sectors(step: int) -> float:
+        subscripts = np.arange(1 << 12, dtype=np.int32) * step % (1 << 12)
+        buffers = {
+            "x": TraceBuffer("int32", 1 << 12, data=subscripts),
+            "y": TraceBuffer("float32", 1 << 12),
+        }
+        s = go(cache, compiler, body, (32, 1, 1), (128, 1, 1), [3], buffers)
+        assert s.load_requests == 8
+        return s.load_sectors
+
+    assert sectors(1) == 8 * 4
+    assert sectors(8) == 4 * 4 + 4 * 32
+
+
+def test_content_of_another_size_is_refused(cache: Path, compiler: HostCompiler) -> None:
+    buffers = {**SQUARE, "x": TraceBuffer("int32", 8, data=np.zeros(7, np.int32))}
+    with pytest.raises(EvolveError, match="28 are given"):
+        go(cache, compiler, "y[0] = x[0];", (1, 1, 1), (32, 1, 1), [0], buffers)
