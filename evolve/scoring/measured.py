@@ -44,8 +44,8 @@ INTERLEAVED = 40
 INTERLEAVED_BATCHES = 15
 HURRIED = 3
 SLOW = 3.0
-"""What ran that many times as long as the best when it was checked is timed by HURRIED samples, without warming
-up: how slow it is exactly helps nobody."""
+"""What ran that many times as long as the best when it was checked is timed by HURRIED samples, with no warm
+clock and caches: how slow it is exactly helps nobody."""
 FAR = 1.5
 """Where one was that much faster, as few samples as for a score tell."""
 TIMED_LIMIT = (100.0, 1.0, 60.0)
