@@ -8,6 +8,7 @@ which are worth its time: for a GPU that is free, measuring is the quickest way 
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -34,8 +35,21 @@ from evolve.search.workers import (
 
 AT_HAND = 3
 """Candidates that a GPU's process has been sent: the one it runs and what follows."""
+ESTIMATE_S, GPU_S, LATELY = 1.0, 0.1, 0.1
+"""Seconds for an estimate and for a measurement before any is known; the weight of the latest."""
 KEPT = 64
 """Built candidates that are kept for duels."""
+
+
+class _Lately:
+    """How long something took lately, seconds: a mean in which the last ones count most."""
+
+    def __init__(self, first: float) -> None:
+        self.mean = first
+
+    def took(self, seconds: float) -> None:
+        """Once more."""
+        self.mean += LATELY * (seconds - self.mean)
 
 
 @dataclass(frozen=True)
@@ -80,6 +94,7 @@ class PipelineEvaluator(PoolEvaluator):
         self._known: Known = lambda module: False
         self._admit: Admit = admit_all
         self._explaining: deque[_Led] = deque()
+        self._estimate_s, self._gpu_s = _Lately(ESTIMATE_S), _Lately(GPU_S)
         self._best = 0.0
         self._asked = 0
         self._answers: dict[int, Any] = {}
@@ -121,7 +136,9 @@ class PipelineEvaluator(PoolEvaluator):
         while self._ready and len(self._gpus[self._least_busy()].jobs) < AT_HAND:
             one = self._ready.popleft()
             self._send(self._least_busy(), one.job, ("measure", one.built))
-        for one in [one for one in self._ready if not one.asked]:
+        # What a GPU takes sooner than an estimate would be there is measured without one.
+        soon = int(self._estimate_s.mean * len(self._gpus) / self._gpu_s.mean)
+        for one in [one for one in list(self._ready)[soon:] if not one.asked]:
             if not self._order(one, ("estimate", one.job, one.built)):
                 return
             one.asked = True
@@ -171,7 +188,8 @@ class PipelineEvaluator(PoolEvaluator):
         elif kind == "failed":
             self._outcomes[job] = content
         else:
-            score, fault = content
+            score, fault, took_s = content
+            self._gpu_s.took(took_s)
             outcome = Outcome(self._plain[job], plain_score(self._told(job, score)), fault)
             built = self._built.get(self._texts[job])
             if score.status == "scored" and score.fitness > self._best and built is not None:
@@ -209,8 +227,9 @@ class PipelineEvaluator(PoolEvaluator):
             case _:
                 super()._answered(kind, job, content)
 
-    def _estimated(self, job: int, built: Any, estimated_us: float | None) -> None:
+    def _estimated(self, job: int, built: Any, estimated_us: float | None, took_s: float) -> None:
         """What a builder says of a candidate that waited when it began; its measurement may be over."""
+        self._estimate_s.took(took_s)
         if job not in self._decided:
             return
         self._decided[job]["estimated_us"] = estimated_us
@@ -296,7 +315,9 @@ def _build(
     if isinstance(order, tuple):
         what, job, content = order
         if what == "estimate":
-            answer = "estimated", job, _or_else((content, None), lambda: problem.estimate(content))
+            begin = time.monotonic()
+            built, us = _or_else((content, None), lambda: problem.estimate(content))
+            answer = "estimated", job, (built, us, time.monotonic() - begin)
         else:
             built, score = content
             answer = "explained", job, _or_else(score, lambda: problem.explain_time(built, score))
@@ -325,7 +346,9 @@ def _run(problem: Measuring, gpu: int, pipe: Connection, order: tuple[int, str, 
     try:
         match what:
             case "measure":
-                pipe.send(("done", job, guarded(lambda: problem.measure(content, gpu))))
+                begin = time.monotonic()
+                score, fault = guarded(lambda: problem.measure(content, gpu))
+                pipe.send(("done", job, (score, fault, time.monotonic() - begin)))
             case "compare":
                 first, second = content
                 pipe.send(("done", job, problem.duel(first, second, gpu)))

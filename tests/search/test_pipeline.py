@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from evolve.ir.errors import EvolveError
+from evolve.search import pipeline as pipelined
 from evolve.search.pipeline import AT_HAND, PipelineEvaluator
 from evolve.search.prefilter import Decision
 from evolve.search.problem import Comparison, Compiled, Score
@@ -111,7 +112,10 @@ def test_an_error_about_the_machine_is_raised() -> None:
     assert error.value.code == "gpu-failed" and "bus" in error.value.message
 
 
-def test_what_waits_for_a_gpu_is_estimated_and_the_pre_filter_decides() -> None:
+def test_what_waits_for_a_gpu_is_estimated_and_the_pre_filter_decides(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pipelined, "ESTIMATE_S", 0.01)
     texts = [f"set(tile, {64 + n})\n" for n in range(24)]
     asked: dict[int, float | None] = {}
 
@@ -146,7 +150,16 @@ def test_what_leads_is_explained_where_there_is_no_gpu() -> None:
     assert {score.gap["explained_by"] for score in found if score and score.gap} <= builders
 
 
-def test_a_builder_that_dies_over_what_the_model_says_costs_nobody() -> None:
+def test_what_a_gpu_takes_sooner_is_not_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipelined, "ESTIMATE_S", 100.0)
+    found = outcomes(
+        PipelineEvaluator(MeasuredProblem(slow_s=0.02), 2, 1), [f"set(tile, {64 + n})\n" for n in range(16)]
+    )
+    assert all(o.score and "estimated_us" not in o.score.detail for o in found)
+
+
+def test_a_builder_that_dies_over_what_the_model_says_costs_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipelined, "ESTIMATE_S", 0.01)
     texts = [f"set(tile, {64 + n})\nset(width, 9)\n" for n in range(12)]
     found = outcomes(PipelineEvaluator(MeasuredProblem(slow_s=0.05), 2, 1), texts)
     assert {o.score.status for o in found if o.score} == {"scored"} and len(found) == 12
