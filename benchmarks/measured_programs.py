@@ -2,7 +2,7 @@
 
     python benchmarks/measured_programs.py --commit $(git rev-parse HEAD) --out benchmarks/results/FILE.json
 
-Each program in benchmarks/programs/ is named after its kernel in kernels/. It is compiled and proved,
+Each program in kernels/programs/ is named after its kernel in kernels/. It is compiled and proved,
 checked against the float64 reference on the GPU, timed with L2 cold, and estimated for the same GPU.
 `copy_fraction` is the speed (bytes that the kernel must move over its time) as a fraction of the speed
 of a 16-byte copy kernel that moves 2 x 256 MiB, timed in the same process the same way.
@@ -58,7 +58,7 @@ def measure(kernel: str, device: str) -> dict[str, Any]:
     path = HERE.parent / "kernels" / f"{kernel}.cu"
     problem = open_problem(ProblemRequest(str(path), path.read_text(), device=device))
     assert isinstance(problem, MeasuredProblem)
-    text = (HERE / "programs" / f"{kernel}.dsl").read_text()
+    text = (HERE.parent / "kernels" / "programs" / f"{kernel}.dsl").read_text()
     compiled = problem.compile(problem.parse(text))
     assert compiled.verdict == "PROVED", compiled.diagnostics
     scorer = problem.scorer_on()
@@ -108,7 +108,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("kernels", nargs="*")
     args = parser.parse_args()
-    names = args.kernels or sorted(p.stem for p in (HERE / "programs").glob("*.dsl"))
+    names = args.kernels or sorted(p.stem for p in (HERE.parent / "kernels" / "programs").glob("*.dsl"))
     document: dict[str, Any] = {
         "command": "python benchmarks/measured_programs.py --commit COMMIT --out FILE",
         "commit": args.commit,

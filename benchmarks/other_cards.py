@@ -69,7 +69,7 @@ def seconds(problem: KernelProblem, module: Module) -> tuple[float, str]:
 
 def programs(gpu: str) -> Iterator[dict[str, Any]]:
     """The record of each example program on one GPU."""
-    for file in sorted((HERE / "programs").glob("*.dsl")):
+    for file in sorted((HERE.parent / "kernels" / "programs").glob("*.dsl")):
         path = HERE.parent / "kernels" / f"{file.stem}.cu"
         problem = open_problem(ProblemRequest(str(path), path.read_text(), device=f"sim:{gpu}"))
         compiled = problem.compile(problem.parse(file.read_text()))

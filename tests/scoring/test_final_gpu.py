@@ -31,7 +31,7 @@ def test_a_proved_program_passes(kernel: str) -> None:
     problem = open_problem(ProblemRequest(str(path), path.read_text(), device="cuda:0"))
     assert isinstance(problem, MeasuredProblem)
     try:
-        compiled = problem.compile(problem.parse((ROOT / f"benchmarks/programs/{kernel}.dsl").read_text()))
+        compiled = problem.compile(problem.parse((ROOT / f"kernels/programs/{kernel}.dsl").read_text()))
         assert compiled.verdict == "PROVED"
         got = problem.examine(problem.build(compiled))
     finally:

@@ -23,7 +23,7 @@ from evolve.search.task import open_problem
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not has_gpu(), reason="needs a CUDA GPU and PyCUDA")]
 
 KERNELS = Path(__file__).parents[2] / "kernels"
-PROGRAMS = Path(__file__).parents[2] / "benchmarks" / "programs"
+PROGRAMS = KERNELS / "programs"
 
 
 def problem_of(name: str, workload: str | None = None) -> MeasuredProblem:

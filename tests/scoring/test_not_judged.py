@@ -29,7 +29,7 @@ Case = tuple[Task, Module]
 @pytest.fixture(scope="module")
 def case() -> Case:
     problem = open_problem(ProblemRequest(str(SAXPY), SAXPY.read_text(), device="sim:h200-sxm"))
-    program = (SAXPY.parents[1] / "benchmarks" / "programs" / "saxpy.dsl").read_text()
+    program = (SAXPY.parent / "programs" / "saxpy.dsl").read_text()
     compiled = problem.compile(problem.parse(program))
     assert compiled.verdict == "PROVED"
     return problem.task, compiled.payload

@@ -17,7 +17,7 @@ def test_every_family_and_no_idle_shape() -> None:
     for name in ("softmax", "stencil", "transpose"):
         path = ROOT / "kernels" / f"{name}.cu"
         problem = open_problem(ProblemRequest(str(path), path.read_text(), device="sim:h100-sxm"))
-        text = (ROOT / "benchmarks" / "programs" / f"{name}.dsl").read_text()
+        text = (ROOT / "kernels" / "programs" / f"{name}.dsl").read_text()
         rendered = render(problem.compile(problem.parse(text)).payload)
         plan = variant_plan(problem.task, rendered)
         first = plan[0][0]
