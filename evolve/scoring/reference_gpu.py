@@ -38,40 +38,49 @@ class GpuReference:
             return
         self._cubin = compile_cuda(self._reference.text, worker.info.arch).cubin
 
-    def bounds(self, key: str, sizes: Sizes, family: str) -> dict[str, tuple[Path, Path]] | None:
-        """Files with the lowest and highest right value of each output, computed from a resident set.
+    def keep(self, key: str, name: str, sizes: Sizes, family: str) -> bool:
+        """Keeps the bounds of a resident set's outputs in the worker, as those of a SetExpected of that name.
 
-        None when the kernel has no such reference, or when it does not fit on the GPU or takes too long.
+        False when the kernel has no such reference, or when it does not fit on the GPU or takes too long.
         """
+        return self._refer(key, sizes, family, dict.fromkeys(self.task.outputs, ("", "")), name)
+
+    def bounds(self, key: str, sizes: Sizes, family: str) -> dict[str, tuple[Path, Path]] | None:
+        """Files with the lowest and highest right value of each output; None where `keep` is False."""
+        stem = key.replace(":", "-")
+        found = {
+            n: (self.folder / f"{stem}.{n}.low.npy", self.folder / f"{stem}.{n}.high.npy")
+            for n in self.task.outputs
+        }
+        paths = {n: (str(low), str(high)) for n, (low, high) in found.items()}
+        return found if self._refer(key, sizes, family, paths, None) else None
+
+    def _refer(
+        self, key: str, sizes: Sizes, family: str, paths: dict[str, tuple[str, str]], keep: str | None
+    ) -> bool:
         r = self._reference
         if r is None or self._cubin is None:
-            return None
+            return False
         shapes = {a.name: a.shape(sizes) for a in self.task.workload.arrays}
-        outputs: dict[str, tuple[str, str, str, str]] = {}
-        found: dict[str, tuple[Path, Path]] = {}
         by_role = {(a.buffer, a.role): a.name for a in r.arrays}
-        for name in self.task.outputs:
-            low, high = (self.folder / f"{key.replace(':', '-')}.{name}.{x}.npy" for x in ("low", "high"))
-            value, error = by_role[name, Role.VALUE], by_role[name, Role.ERROR]
-            outputs[name] = (value, error, str(low), str(high))
-            found[name] = (low, high)
         request = Refer(
             self._cubin,
             self._launches(r, sizes),
             key,
             {a.name: a.buffer for a in r.arrays if a.role is Role.INPUT},
             {a.name: prod(shapes[a.buffer]) for a in r.arrays if a.role is not Role.INPUT},
-            outputs,
+            {n: (by_role[n, Role.VALUE], by_role[n, Role.ERROR], *paths[n]) for n in self.task.outputs},
             tolerance_factor(self.task.source.kernel, sizes, family, structure(self.task.workload, sizes)),
             LIMIT_S,
+            keep,
         )
         try:
             self.worker.refer(request)
         except EvolveError as e:
             if e.code not in ("gpu-memory", "gpu-failed"):
                 raise
-            return None
-        return found
+            return False
+        return True
 
     def _launches(self, r: CudaReference, sizes: Sizes) -> tuple[ConcreteLaunch, ...]:
         kernel = self.task.source.kernel

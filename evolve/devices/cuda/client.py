@@ -25,6 +25,8 @@ from evolve.devices.cuda.messages import (
     SetArrays,
     SetExpected,
     Stored,
+    View,
+    Viewed,
 )
 from evolve.ir.errors import EvolveError
 
@@ -48,7 +50,7 @@ class CudaWorker:
         self.ordinal = ordinal
         self.slack_s = slack_s
         self.replaced = 0
-        self._sets: dict[str, SetArrays | SetExpected] = {}
+        self._sets: dict[str, SetArrays | SetExpected | Refer] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe: Connection | None = None
         # Drawn for each run and handed to every worker of it, so digests and poison stay comparable.
@@ -72,11 +74,11 @@ class CudaWorker:
 
     def set_arrays(self, request: SetArrays) -> None:
         """Makes a set resident now and in every replacement."""
-        self._store(request)
+        self._store(request.key, request)
 
     def set_expected(self, request: SetExpected) -> None:
         """Keeps bounds in the worker's host memory, now and in every replacement."""
-        self._store(request)
+        self._store(request.key, request)
 
     def drop(self, keys: Sequence[str]) -> None:
         """Forgets sets of either kind."""
@@ -85,8 +87,14 @@ class CudaWorker:
         self._send(Drop(tuple(keys)), 0.0)  # a worker that has ended holds nothing, nor does the next
 
     def refer(self, request: Refer) -> None:
-        """Runs a float64 reference; see Refer. Raises EvolveError as the class says."""
-        self._must(self._request(request, request.limit_s))
+        """Runs a float64 reference; see Refer. What it keeps is there in every replacement too.
+
+        Raises EvolveError as the class says.
+        """
+        if request.keep is None:
+            self._must(self._request(request, request.limit_s))
+        else:
+            self._store(request.keep, request)
 
     def execute(self, request: Execute) -> Executed:
         """Runs a candidate. A hang or a crash is this candidate's fault; the worker is replaced."""
@@ -98,6 +106,11 @@ class CudaWorker:
         # Every launch may take its limit, but then there are few of them.
         got = self._request(request, request.limit_s + 4 * request.budget_s)
         return got if isinstance(got, Measured) else Measured(fault=_fault_of(got))
+
+    def view(self, request: View) -> Viewed:
+        """How the driver describes kernels. As `execute` for faults."""
+        got = self._request(request, 0.0)
+        return got if isinstance(got, Viewed) else Viewed(fault=_fault_of(got))
 
     def close(self) -> None:
         """Ends the worker in order; kills it if it does not."""
@@ -137,7 +150,7 @@ class CudaWorker:
                 hint="see `evolve doctor`; without a GPU use --device sim:h200-sxm",
             )
         for request in self._sets.values():
-            got = self._send(request, 0.0)
+            got = self._send(request, request.limit_s if isinstance(request, Refer) else 0.0)
             if _fault_of(got, default=False).message:
                 self._kill()
             self._must(got)
@@ -157,7 +170,7 @@ class CudaWorker:
         self._kill()
         return fault
 
-    def _request(self, request: Execute | Measure | Refer, limit_s: float) -> Any:
+    def _request(self, request: Execute | Measure | Refer | View, limit_s: float) -> Any:
         """The answer, the second time if the first says nothing about the kernel; replaces a spoilt worker.
 
         Memory that a kernel made the driver reserve is free again in a new context.
@@ -174,9 +187,9 @@ class CudaWorker:
             raise _no_room(fault)
         return got
 
-    def _store(self, request: SetArrays | SetExpected) -> None:
-        self._sets[request.key] = request
-        got = self._send(request, 0.0)
+    def _store(self, key: str, request: SetArrays | SetExpected | Refer) -> None:
+        self._sets[key] = request
+        got = self._send(request, request.limit_s if isinstance(request, Refer) else 0.0)
         fault = _fault_of(got, default=False)
         if not fault.message:
             return
@@ -186,7 +199,7 @@ class CudaWorker:
             else:
                 self._must(got)
         except EvolveError:
-            del self._sets[request.key]
+            del self._sets[key]
             raise
 
     def _must(self, got: Any) -> None:

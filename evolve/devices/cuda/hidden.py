@@ -21,12 +21,15 @@ class HidingError(Exception):
 
 
 class Hidden:
-    """Bounds of one output. Raises HidingError where the driver cannot hide memory, or has none left."""
+    """Room for the bounds of one output like `like`, with nothing in it yet.
 
-    def __init__(self, cuda: Any, driver: Any, ordinal: int, low: Array, high: Array) -> None:
+    Raises HidingError where the driver cannot hide memory, or has none left.
+    """
+
+    def __init__(self, driver: Any, ordinal: int, like: Array) -> None:
         self._driver = driver
-        self.shape, self.dtype = low.shape, low.dtype
-        self.nbytes = low.nbytes
+        self.shape, self.dtype = like.shape, like.dtype
+        self.nbytes = like.nbytes
         try:
             place = driver.CUmemLocation()
             place.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
@@ -48,14 +51,13 @@ class Hidden:
         except HidingError:
             self._must("cuMemRelease", self._handle)
             raise
-        try:
-            with self.mapped() as (a, b):
-                if self.nbytes:
-                    cuda.memcpy_htod(a, np.ascontiguousarray(low))
-                    cuda.memcpy_htod(b, np.ascontiguousarray(high))
-        except Exception:
-            self.free()
-            raise
+
+    def upload(self, cuda: Any, low: Array, high: Array) -> None:
+        """Fills it from the host."""
+        with self.mapped() as (a, b):
+            if self.nbytes:
+                cuda.memcpy_htod(a, np.ascontiguousarray(low))
+                cuda.memcpy_htod(b, np.ascontiguousarray(high))
 
     @contextmanager
     def mapped(self) -> Iterator[tuple[int, int]]:

@@ -1,4 +1,9 @@
-"""Images and launches on the device: prepared calls, and waiting for them no longer than a limit."""
+"""Images and launches on the device: prepared calls, and waiting for them no longer than a limit.
+
+PyCUDA launches with cuLaunchKernel, which takes no launch attributes: no launch asks for a cluster of blocks,
+and an image that is compiled for one is refused, see `image`. Dynamic shared memory beyond 48 KiB is opted in
+to for each function that needs it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +23,8 @@ Pointers = Callable[[str], int]
 """From the name of an array to its address."""
 
 KEPT_MODULES = 64
-_SHARED_WITHOUT_OPT_IN = 48 * 1024
+SHARED_WITHOUT_OPT_IN = 48 * 1024
+"""Bytes of dynamic shared memory that any function may use."""
 _FORMAT = {"f32": "f", "f64": "d", "i32": "i", "u32": "I", "i64": "q", "u64": "Q"}
 _SPIN_S = 0.02
 
@@ -66,7 +72,7 @@ class Images:
 
     def _call(self, module: Any, launch: ConcreteLaunch, pointers: Pointers) -> Call:
         function = module.get_function(launch.kernel)
-        if launch.shared_bytes > _SHARED_WITHOUT_OPT_IN:
+        if launch.shared_bytes > SHARED_WITHOUT_OPT_IN:
             attribute = self.gpu.cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
             function.set_attribute(attribute, launch.shared_bytes)
         formats, values = [], []

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evolve.codegen.launch import ConcreteLaunch
+from evolve.toolchain.agreement import DriverView
 
 Array = npt.NDArray[np.generic]
 
@@ -263,7 +264,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Refer:
-    """Runs a float64 reference on a resident set and writes the bounds of its outputs as .npy files.
+    """Runs a float64 reference on a resident set; the bounds of its outputs become .npy files, or are kept.
 
     launches   of the reference's kernels, in order; their buffer arguments are keys of `inputs`, `scratch`
                and `outputs`' two arrays
@@ -271,6 +272,7 @@ class Refer:
     scratch    name to element count, doubles
     outputs    array of the set to (value's name, error's name, path of the lows, path of the highs)
     factor     tolerance = factor * error
+    keep       the key under which the bounds are kept as those of a SetExpected are; then no file is written
     """
 
     cubin: bytes
@@ -281,7 +283,24 @@ class Refer:
     outputs: Mapping[str, tuple[str, str, str, str]]
     factor: float
     limit_s: float = 60.0
+    keep: str | None = None
 
 
-Request = Ask | SetArrays | SetExpected | Drop | Execute | Measure | Refer
-Answer = GpuInfo | Stored | Executed | Measured
+@dataclass(frozen=True)
+class View:
+    """Asks how the driver describes the kernels of these launches. Nothing is launched."""
+
+    cubin: bytes
+    launches: tuple[ConcreteLaunch, ...]
+
+
+@dataclass(frozen=True)
+class Viewed:
+    """The answer, one view a launch."""
+
+    views: tuple[DriverView, ...] = ()
+    fault: Fault | None = None
+
+
+Request = Ask | SetArrays | SetExpected | Drop | Execute | Measure | Refer | View
+Answer = GpuInfo | Stored | Executed | Measured | Viewed

@@ -111,7 +111,13 @@ class Worker:
                 with exclusive(str(self.device.pci_bus_id())):
                     return job.run()
             case Refer():
-                return refer(request, self.gpu, self.images, self.sets[request.key])
+                kept = refer(request, self.gpu, self.images, self.sets[request.key], self._room)
+                if request.keep:
+                    self._drop(request.keep)
+                    self.expected[request.keep] = kept
+                return Stored()
+            case View():
+                return Viewed(driver_views(self.driver, request.cubin, request.launches))
 
     def info(self) -> GpuInfo:
         get = self._attribute
@@ -175,12 +181,19 @@ class Worker:
     def _bounds(self, key: str, low: Any, high: Any) -> Bounds:
         """Hidden on the device, else in page-locked memory of the host, else as they are."""
         first, last = _array(low), _array(high)
-        try:
-            if first.nbytes < LEAST_HIDDEN_BYTES:
-                return self._pin(key, first), self._pin(key, last)
-            return Hidden(self.cuda, self.driver, self.ordinal, first, last)
-        except HidingError:
+        hidden = self._room(first)
+        if hidden is None:
             return self._pin(key, first), self._pin(key, last)
+        hidden.upload(self.cuda, first, last)
+        return hidden
+
+    def _room(self, like: Array) -> Hidden | None:
+        if like.nbytes < LEAST_HIDDEN_BYTES:
+            return None
+        try:
+            return Hidden(self.driver, self.ordinal, like)
+        except HidingError:
+            return None
 
     def _pin(self, key: str, found: Array) -> Array:
         """A copy in page-locked memory, which goes to the device several times as fast; else as it is."""
@@ -204,6 +217,8 @@ def _failed(request: Request, fault: Fault) -> Answer:
         return Executed(fault=fault)
     if isinstance(request, Measure):
         return Measured(fault=fault)
+    if isinstance(request, View):
+        return Viewed(fault=fault)
     return Stored(fault)
 
 

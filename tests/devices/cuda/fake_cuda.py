@@ -16,10 +16,15 @@ import numpy as np
 
 from evolve.devices.compare import bounds, poisoned, within
 from evolve.devices.cuda.helpers import TYPES, helper_text
+from evolve.target.limits import occupancy
+from evolve.target.profile import load_profile
+from evolve.toolchain.agreement import most_threads
+from evolve.toolchain.cubin import read_cubin
 
 Kernel = Callable[["Launch"], None]
 ILLEGAL_ADDRESS = 700
 _PAGE = 1 << 21
+_VIEW = {"NUM_REGS": "registers", "SHARED_SIZE_BYTES": "shared_bytes", "LOCAL_SIZE_BYTES": "stack_bytes"}
 
 
 class BrokenError(Exception):
@@ -154,7 +159,9 @@ class FakeDriver:
         self.gpu = gpu
         self.resets = 0
         self.hidden: dict[int, np.ndarray[Any, Any]] = {}
-        self.handles = self.mapped = 0
+        self.handles = self.mapped = self.loaded = 0
+        self.says: dict[str, int] = {}
+        self.profile = load_profile("h200-sxm")
 
     def cuCtxSynchronize(self) -> tuple[int]:  # noqa: N802
         assert not self.gpu.hung, "this would never return"
@@ -204,6 +211,47 @@ class FakeDriver:
 
     def cuMemAddressFree(self, at: int, size: int) -> tuple[int]:  # noqa: N802
         return (0,)
+
+    # ---- what it says of kernels: what their image says, unless `says` says otherwise
+
+    CUfunction_attribute = SimpleNamespace(
+        **{
+            f"CU_FUNC_ATTRIBUTE_{name}": name
+            for name in (*_VIEW, "CONST_SIZE_BYTES", "MAX_THREADS_PER_BLOCK", "MAX_DYNAMIC_SHARED_SIZE_BYTES")
+        }
+    )
+
+    def cuModuleLoadData(self, image: bytes) -> tuple[int, Any]:  # noqa: N802
+        self.loaded += 1
+        return 0, read_cubin(image).kernels
+
+    def cuModuleUnload(self, module: Any) -> tuple[int]:  # noqa: N802
+        self.loaded -= 1
+        return (0,)
+
+    def cuModuleGetFunction(self, module: Any, name: bytes) -> tuple[int, Any]:  # noqa: N802
+        self.opted_in = 48 << 10
+        return (0, module[name.decode()]) if name.decode() in module else (500, None)
+
+    def cuFuncSetAttribute(self, function: Any, attribute: str, value: int) -> tuple[int]:  # noqa: N802
+        assert attribute == "MAX_DYNAMIC_SHARED_SIZE_BYTES"
+        self.opted_in = value
+        return (0,)
+
+    def cuFuncGetAttribute(self, attribute: str, function: Any) -> tuple[int, int]:  # noqa: N802
+        if attribute in self.says:
+            return 0, self.says[attribute]
+        if attribute == "MAX_THREADS_PER_BLOCK":
+            return 0, most_threads(function, self.profile) or 0
+        return 0, getattr(function, _VIEW[attribute]) if attribute in _VIEW else 0
+
+    def cuOccupancyMaxActiveBlocksPerMultiprocessor(  # noqa: N802
+        self, function: Any, threads: int, dynamic: int
+    ) -> tuple[int, int]:
+        if dynamic > self.opted_in:
+            return 1, 0
+        found = occupancy(self.profile, function.registers, function.shared_bytes + dynamic, threads)
+        return 0, self.says.get("BLOCKS", found.blocks_per_sm)
 
     def cuCtxResetPersistingL2Cache(self) -> tuple[int]:  # noqa: N802
         self.resets += 1

@@ -99,7 +99,8 @@ def test_hidden_bounds_compare_alike_and_have_no_address_meanwhile(worker: Worke
     want = np.random.default_rng(1).standard_normal(n, np.float32)
     got = want.copy()
     got[12345] += 1
-    hidden = Hidden(worker.cuda, worker.driver, 0, want - 1e-6, want + 1e-6)
+    hidden = Hidden(worker.driver, 0, want)
+    hidden.upload(worker.cuda, want - 1e-6, want + 1e-6)
     on = Resident(worker.gpu, {"got": got})
     try:
         begin = time.perf_counter()

@@ -13,7 +13,8 @@ LOW = np.arange(5000, dtype=np.float32)
 
 def test_it_has_an_address_only_while_somebody_looks() -> None:
     gpu = FakeCuda({})
-    hidden = Hidden(gpu, gpu.driver, 0, LOW, LOW + 1)
+    hidden = Hidden(gpu.driver, 0, LOW)
+    hidden.upload(gpu, LOW, LOW + 1)
     with hidden.mapped() as (low, high):
         assert np.array_equal(gpu.view(low, LOW.nbytes).view(np.float32), LOW)
         assert np.array_equal(gpu.view(high, LOW.nbytes).view(np.float32), LOW + 1)
@@ -24,14 +25,14 @@ def test_it_has_an_address_only_while_somebody_looks() -> None:
 
 def test_nothing_is_left_when_it_is_freed_or_does_not_fit() -> None:
     gpu = FakeCuda({}, memory=1 << 16)
-    hidden = Hidden(gpu, gpu.driver, 0, LOW, LOW)
+    hidden = Hidden(gpu.driver, 0, LOW)
     assert gpu.used >= 2 * LOW.nbytes
     with pytest.raises(HidingError, match="cuMemCreate"):
-        Hidden(gpu, gpu.driver, 0, LOW, LOW)
+        Hidden(gpu.driver, 0, LOW)
     hidden.free()
     assert gpu.used == 0 and not gpu.blocks
 
 
 def test_a_driver_that_cannot_is_told() -> None:
     with pytest.raises(HidingError, match="cannot hide"):
-        Hidden(FakeCuda({}), object(), 0, LOW, LOW)
+        Hidden(object(), 0, LOW)

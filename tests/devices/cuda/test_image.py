@@ -52,6 +52,15 @@ def test_what_a_fresh_load_does_not_undo_is_refused(name: str, arch: str) -> Non
         has_variables(build(REFUSED[name], arch))
 
 
+def test_clusters_are_refused() -> None:
+    """A launch cannot switch them off where the kernel itself asks for them."""
+    for text in ("__cluster_dims__(2, 1, 1)", "__cluster_dims__(2, 2, 1) __launch_bounds__(128)"):
+        with pytest.raises(BadImageError, match="f is compiled for clusters"):
+            has_variables(build(f'extern "C" __global__ void {text} f(float* x) {{ x[0] = 1; }}', "sm_90"))
+    most = 'extern "C" __global__ void __launch_bounds__(128, 1, 8) f(float* x) { x[0] = 1; }'
+    assert not has_variables(build(most, "sm_90"))
+
+
 @pytest.mark.parametrize("image", [b"", b"text", b"\x7fELF" + bytes(60)])
 def test_damaged_images(image: bytes) -> None:
     with pytest.raises(BadImageError):
