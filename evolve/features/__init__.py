@@ -3,6 +3,7 @@
 `model`       the result types
 `domain`      the iteration domain of a statement at given sizes
 `footprint`   which elements an access touches, without enumerating them
+`enumerate`   iterations and elements counted on an input, where index arrays decide
 `lattice`     points of a box under linear constraints
 `product`     whether it is a matrix product in the wide sense
 `arithmetic`  operations by class, after value numbering and hoisting

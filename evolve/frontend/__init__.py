@@ -8,6 +8,7 @@
 `polynomial`  integer polynomials over loop variables and scalars; `prove` bounds them
 `values`      what a C expression is worth: integers, data, pointers, choices between them
 `operations`  C's operators on them; `library` the functions
+`indices`     integers that are read from memory, as subscripts and loop bounds
 `variables`   a thread's variables; `expressions`, `loops`, `updates` on top of them
 `execute`     symbolic execution of one thread into loops over flat addresses
 `scalars`     sizes apart from data among the integer parameters
@@ -15,6 +16,7 @@
 `tidy`        index arithmetic simplified, conditions decided
 `geometry`    the launch: read off, or made to cover the domain
 `domain`      thread indices and guards become parallel loops
+`premises`    what index arrays must hold, and lengths that no parameter has
 `settle`      integer arithmetic does not wrap around, or only outside stated facts
 `addresses`   flat addresses become multi-dimensional subscripts, with proof
 `finish`      names, statement identities

@@ -5,6 +5,7 @@
 `stmt`     statements and source spans
 `kernel`   buffers, kernels, modules and their guarded variants
 `visit`    walking and rewriting
+`data`     integers that are read from memory as indices
 `affine`   simplification of index expressions under loop ranges
 `effects`  what a statement reads and writes: the only source of access information
 `layout`   which thread holds which element of a distributed register buffer

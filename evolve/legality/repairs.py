@@ -13,6 +13,7 @@ REPAIRS = {
     "E-BOUNDS": "guard the access, or specialize the size to a multiple of the tile",
     "E-COMBINE": "give all loops bound to thread.x the same extent, and reduce over all of it",
     "E-COVERAGE": "cover the whole extent: guard the last tile instead of dropping it",
+    "E-DATA-LOOP": "leave the loop whose length is read from memory as it is, or split it and keep its guard",
     "E-FLOW": "keep the order of the statements that write and read this array",
     "E-GRID": "bind an outer loop with an extent over the sizes alone",
     "E-LIMIT": "specialize the sizes, or use fewer nested splits",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -51,7 +52,7 @@ def _remembered(array: ArraySpec, sizes: tuple[tuple[str, int | float], ...]) ->
 
 
 def draw(array: ArraySpec, values: Values, sizes: Sizes) -> NDArray[Any]:
-    """The array's integers, C-ordered, the same for the same clause, name and sizes.
+    """The array's integers, C-ordered, the same for the same clause, name and sizes; checked.
 
     Of subscripts: `uniform` over the range; `banded`, element k near the place k / count of the range, within
     `parameter` elements (16); `power-law`, low + (high - low) * u^parameter with u uniform (2): the first
@@ -74,7 +75,7 @@ def draw(array: ArraySpec, values: Values, sizes: Sizes) -> NDArray[Any]:
     else:
         made = low + _places(rng, values, count, high - low + 1)
     out = np.ascontiguousarray(made.reshape(shape).astype(_NUMPY[array.dtype]))
-    check(array, out, sizes)
+    check(replace(array, values=values), out, sizes)
     return out
 
 

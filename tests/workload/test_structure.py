@@ -75,8 +75,8 @@ def test_subscripts_stay_in_range(distribution: Distribution, n: int, span: int)
 @pytest.mark.parametrize("total", [0, 1, 5, 1000])
 def test_row_pointers_go_from_end_to_end(distribution: Distribution, rows: int, total: int) -> None:
     a = array(values("0", "t + 1", nondecreasing=True, distribution=distribution), DType.I64, "rows + 1")
-    assert a.values is not None
     sizes = {"rows": rows, "t": total}
+    assert a.values is not None
     made = draw(a, a.values, sizes)
     check(a, made, sizes)
     assert made.dtype == np.int64 and made[0] == 0 and made[-1] == total and (np.diff(made) >= 0).all()
