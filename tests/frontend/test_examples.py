@@ -24,8 +24,8 @@ NAMES = sorted(p.stem for p in KERNELS.glob("*.cu"))
 
 def test_all_are_there() -> None:
     assert NAMES == [
-        "column_sum", "gather", "gelu", "layernorm", "matmul", "row_sum",
-        "saxpy", "softmax", "spmv", "stencil", "transpose", "vecadd",
+        "column_sum", "gather", "gelu", "layernorm", "matmul", "matvec", "rmsnorm", "row_sum",
+        "saxpy", "softmax", "spmv", "stencil", "stencil3x3", "transpose", "vecadd",
     ]  # fmt: skip
 
 

@@ -40,7 +40,9 @@ SMALL: dict[str, dict[str, int | float]] = {
     "gelu": {"count": 150},
     "layernorm": {"rows": 5, "cols": 64},
     "matmul": {"M": 19, "N": 21, "K": 10},
+    "matvec": {"rows": 9, "cols": 70},
     "recurrence": {"rows": 5, "cols": 17},
+    "rmsnorm": {"rows": 5, "cols": 64},
     "row_sum": {"rows": 9, "cols": 70},
     "running_sum": {"rows": 5, "cols": 16},
     "saxpy": {"n": 150, "alpha": 1.5},
@@ -49,6 +51,7 @@ SMALL: dict[str, dict[str, int | float]] = {
     "spmv": {"rows": 37, "col_size": 210, "x_size": 41},
     "spread": {"rows": 5, "cols": 64},
     "stencil": {"rows": 21, "cols": 19},
+    "stencil3x3": {"rows": 11, "cols": 13},
     "sweep": {"grids": 3, "rows": 7, "cols": 9},
     "transpose": {"rows": 37, "cols": 45},
     "vecadd": {"n": 150},
@@ -56,7 +59,17 @@ SMALL: dict[str, dict[str, int | float]] = {
 """Sizes that no tile divides, unless the program fixes them."""
 
 KEEPS = frozenset(
-    ("accumulate", "envelope", "recurrence", "running_sum", "saxpy", "segments", "stencil", "sweep")
+    (
+        "accumulate",
+        "envelope",
+        "recurrence",
+        "running_sum",
+        "saxpy",
+        "segments",
+        "stencil",
+        "stencil3x3",
+        "sweep",
+    )
 )
 """Kernels whose output also has cells that they read or leave as they were."""
 

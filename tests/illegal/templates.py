@@ -94,6 +94,14 @@ TEMPLATES: dict[str, list[str]] = {
     ],
     "softmax": _rows("row", "x", ["c", "c_2"], "c_3"),
     "layernorm": _rows("r", "x", ["c", "c_2"], "c_3"),
+    "rmsnorm": _rows("row", "x", ["c"], "c_2"),
+    "matvec": [
+        "specialize(cols == 64)\nbind(row, grid.x)\nblock_reduce(k)\n",
+        "specialize(cols == 128)\nsplit(row, 4)\nbind(row.o, grid.x)\nbind(row.i, thread.y)\nsplit(k, 4)\n"
+        "warp_reduce(k.o)\nvectorize(k.i, 4)\n",
+        "specialize(cols == 40)\nsplit(row, 8)\nbind(row.o, grid.x)\nxs = stage(x, at=row.o, scope=shared)\n"
+        "bind([xs.0, row.i], thread.x)\n",
+    ],
     "row_sum": [
         "specialize(cols == 64)\nbind(r, grid.x)\nblock_reduce(c)\n",
         "specialize(cols == 64)\nsplit(r, 4)\nbind(r.o, grid.x)\nbind(r.i, thread.y)\nsplit(c, 32)\n"
@@ -136,6 +144,12 @@ TEMPLATES: dict[str, list[str]] = {
         "bind([t.0, i.i], thread.y)\nbind([t.1, j.i], thread.x)\n",
         "tile([i, j], [4, 8])\nbind(i.o, grid.y)\nbind(j.o, grid.x)\nt = stage(x, at=j.o, scope=shared)\n"
         "split([t.0, t.1], 8)\nbind([t.1.i, j.i], thread.x)\nbind(i.i, thread.y)\n",
+    ],
+    "stencil3x3": [
+        "split(i, 4)\nsplit(j, 8)\nreorder([i.o, j.o, j.i, i.i])\nbind(i.o, grid.y)\nbind(j.o, grid.x)\n"
+        "bind(j.i, thread.x)\nunroll([i.i, a, b])\n",
+        "tile([i, j], [4, 8])\nbind(i.o, grid.y)\nbind(j.o, grid.x)\nt = stage(in, at=j.o, scope=shared)\n"
+        "bind([t.0, i.i], thread.y)\nbind([t.1, j.i], thread.x)\n",
     ],
     "vecadd": [
         "split(i, 64)\nsplit(i.i, 4)\nbind(i.o, grid.x)\nbind(i.i.o, thread.x)\nspecialize(n % 4 == 0)\n"
