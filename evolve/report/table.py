@@ -47,11 +47,18 @@ def final_table(document: Mapping[str, Any], folder: Path) -> str:
         "",
         f"  scored {budget['scored']} of {budget['limit']} in {duration(document['wall_s'])}; {reason}",
         f"  funnel: {funnel_text(document['funnel'])}",
+        *_filtered(document.get("prefilter")),
         *_restricted(best["program"]),
         *(f"  {line}" for line in examined_lines(document.get("examined"))),
         f"  files: {folder / 'best.cu'}, {folder / 'best.dsl'}, {folder / 'events.jsonl'}",
     ]
     return "\n".join(lines)
+
+
+def _filtered(balance: Mapping[str, Any] | None) -> Iterator[str]:
+    """What the pre-filter saved and cost, where it skipped anything."""
+    if balance and balance["skipped"]:
+        yield f"  {balance['text']}"
 
 
 def sizes_text(workload: Mapping[str, Any]) -> str:

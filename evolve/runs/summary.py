@@ -8,9 +8,10 @@ from typing import Any
 
 from evolve.events.blobs import BlobStore
 from evolve.events.log import LOG_NAME, read_log
-from evolve.events.schema import Champion, Event, Examined, Paused, Resumed, RunStarted
+from evolve.events.schema import Champion, Compared, Event, Examined, Paused, Resumed, RunStarted
 from evolve.ir.errors import EvolveError
 from evolve.runs.folder import RunFolder
+from evolve.search.filtering import saved
 from evolve.search.state import FUNNEL, SearchState
 
 _STILL_RUNNING = "running"
@@ -39,6 +40,8 @@ class RunView:
             self.wall_s = body.prepared_s
         elif isinstance(body, Champion):
             self.champions.append(body.proposal)
+        elif isinstance(body, Compared) and body.wrong is not None:
+            self.champions = [one for one in self.champions if one != body.wrong]
         elif isinstance(body, Examined):
             if body.candidate != self.state.champion or self.state.stopped is None:
                 raise ValueError(f"candidate {body.candidate} is not what the search came to")
@@ -86,9 +89,11 @@ def as_document(view: RunView, name: str, blobs: BlobStore) -> dict[str, Any]:
     Times in microseconds. Candidate 0 is the baseline, with the empty program. `source` is CUDA
     text. `speedup` is baseline time over best time. `examined` says what became of the best program after
     a measured search, None where it was not examined: one whose state is failed is not to be used.
+    `prefilter` says what the pre-filter saved and cost, None where it decided on nothing.
     """
     started, state = view.started, view.state
     assert started is not None and state.baseline is not None
+    filtered = saved(started.settings.seed, state.results.values())
     return {
         "run": name,
         "kernel": started.entry,
@@ -100,6 +105,7 @@ def as_document(view: RunView, name: str, blobs: BlobStore) -> dict[str, Any]:
         "sol": started.sol.model_dump(),
         "budget": {"limit": started.settings.budget, "scored": state.scored},
         "funnel": {stage: state.funnel[stage] for stage in FUNNEL},
+        "prefilter": filtered.to_json() | {"text": filtered.text()} if filtered else None,
         "stopped": view.ended,
         "wall_s": round(view.wall_s, 3),
     }

@@ -63,6 +63,7 @@ def test_run_json_is_the_contract(call: Call) -> None:
         "baseline": ["fitness", "time_us"],
         "best": ["candidate", "fitness", "program", "source", "speedup", "time_us"],
         "examined": "NoneType",
+        "prefilter": "NoneType",
         "sol": ["bound", "hard_time_us", "time_us"],
         "budget": ["limit", "scored"],
         "funnel": [

@@ -19,8 +19,8 @@ from evolve.events.schema import Body, Paused, Resumed, Settings
 from evolve.ir.errors import EvolveError
 from evolve.runs.folder import RunFolder, find_run
 from evolve.runs.session import replay, resume, start
-from evolve.runs.summary import as_document, fold
-from evolve.search.problem import ProblemInfo, Score, Sol
+from evolve.runs.summary import as_document, fold, read_view
+from evolve.search.problem import Comparison, Compiled, ProblemInfo, Score, Sol
 from evolve.search.state import FUNNEL
 from tests.runs.helpers import REQUEST, after, run, session
 from tests.search.fake import SOL_US, FakeProblem
@@ -184,6 +184,32 @@ def test_replay_refuses_another_decision(whole: RunFolder, tmp_path: Path) -> No
     with pytest.raises(EvolveError) as caught:
         replay(RunFolder(tmp_path, "edited"))
     assert caught.value.code == "diverged"
+
+
+class _Revealing(FakeProblem):
+    """A duel shows that `warps` 8 without a `tile` is wrong."""
+
+    def compare(self, first: Compiled, second: Compiled) -> Comparison:
+        settings = dict(second.payload.settings)
+        if settings.get("warps") == 8 and "tile" not in settings:
+            return Comparison(0.0, 0.0, True, wrong=1, message="y[3] is wrong")
+        return super().compare(first, second)
+
+
+def test_a_champion_that_a_duel_shows_wrong_is_scored_no_longer(tmp_path: Path) -> None:
+    folder = run(tmp_path / "run", problem=_Revealing(timing="measured"))
+    bodies = story(folder)
+    wrong = {body.wrong for body in bodies if body.kind == "compared"} - {None}
+    assert wrong, "the search met it"
+    view = read_view(folder)
+    assert not wrong & set(view.champions) and view.state.champion not in wrong
+    assert {view.state.results[n].status for n in wrong} == {"incorrect"}
+    held = {e.proposal for island in view.state.archive.islands for e in island.values()}
+    assert not wrong & held
+    assert document(folder)["funnel"]["incorrect"] >= len(wrong)
+    assert replay(folder).champion == view.state.champion
+    best = view.state.proposals[view.state.champion].program
+    assert (folder.path / "best.dsl").read_text() == best
 
 
 def test_measured_devices_confirm_every_champion(tmp_path: Path) -> None:
