@@ -21,9 +21,9 @@ from evolve.codegen.launch import ConcreteLaunch
 from evolve.codegen.module import render
 from evolve.codegen.rendered import Rendered, concretise, concretise_variant
 from evolve.devices.cuda.client import CudaWorker
-from evolve.devices.cuda.messages import Execute, Executed, Measure, Measured
+from evolve.devices.cuda.messages import Measure, Measured
 from evolve.ir.errors import EvolveError
-from evolve.scoring.audit import HELD, Doubt, clock_moved, doubt, record, summary
+from evolve.scoring.audit import HELD, clock_moved, doubt, record, summary
 from evolve.scoring.built import BuildError, Built, build
 from evolve.scoring.correctness import Plan, at_sizes, original_plan, variant_plan
 from evolve.scoring.detail import Spent, describe
@@ -33,9 +33,10 @@ from evolve.scoring.held_out import HeldOut, draw, examine
 from evolve.scoring.model import modelled
 from evolve.scoring.references import References
 from evolve.scoring.selftest import too_loose
-from evolve.scoring.small_sizes import SmallSizes, of_fault, wrong
+from evolve.scoring.small_sizes import SmallSizes, of_fault
 from evolve.scoring.task import Outcome, Task, size_key
-from evolve.scoring.timed import FAMILY, Preparation, TimedShape, secret_seed
+from evolve.scoring.timed import Preparation, TimedShape, secret_seed
+from evolve.scoring.timed_sizes import Digests, TimedSizes
 from evolve.sol.gap import Breakdown, gap
 from evolve.toolchain.cubin import read_cubin
 from evolve.workload.model import Sizes
@@ -48,14 +49,9 @@ SLOW = 3.0
 clock and caches: how slow it is exactly helps nobody."""
 FAR = 1.5
 """Where one was that much faster, as few samples as for a score tell."""
-TIMED_LIMIT = (100.0, 1.0, 60.0)
-"""How many times as long as the original a candidate may take at a timed size; least and most seconds."""
-KEPT_DIGESTS = 256
+KEPT_TIMES = 256
 TOLD_AT = 2
 """The largest check sizes, at which a task must tell wrong results from right ones."""
-
-Digests = dict[str, dict[str, int]]
-"""By resident set, by output."""
 
 
 class MeasuredScorer:
@@ -71,23 +67,19 @@ class MeasuredScorer:
         self.references = References(replace(task, seed=secret_seed(self.secret, "check")))
         self.worker = CudaWorker(ordinal)
         self.folder = tempfile.TemporaryDirectory(prefix="evolve-")
-        self._digests: OrderedDict[tuple[bytes, int], Digests] = OrderedDict()
         self._original = build(render(task.original), self.worker.info.arch)
         self.small = SmallSizes(task, self.references, self.worker, self._original)
-        self._original_s: dict[int, float] = {}
         self._times: OrderedDict[bytes, float] = OrderedDict()
         self._best: float | None = None
         self._best_us: list[float] | None = None
-        self._ran_us: dict[tuple[bytes, int], float] = {}
         self._preparation = Preparation(task, self.worker, Path(self.folder.name), self.secret)
-        self._turn = 0
-        self._seen: OrderedDict[bytes, set[tuple[int, str]]] = OrderedDict()
         self.shapes: list[TimedShape] = []
         for k, sizes in enumerate(task.workload.timed):
             self._preparation.anticipate(k, sizes)
         for k, sizes in enumerate(task.workload.timed):
             launches = concretise_variant(self._original.rendered, -1, sizes)
             self.shapes.append(self._preparation.prepare(k, sizes, self._original.cubin, launches))
+        self.timed = TimedSizes(task, self.worker, self._preparation, self._original, self.shapes)
 
     # ---- candidates
 
@@ -127,10 +119,10 @@ class MeasuredScorer:
         if outcome.status != "scored" or outcome.time_s is None:
             return outcome
         self._times[built.cubin] = outcome.time_s
-        while len(self._times) > KEPT_DIGESTS:
+        while len(self._times) > KEPT_TIMES:
             self._times.popitem(last=False)
         if self._best is None or outcome.time_s < self._best:
-            failed = self._every_family(built)
+            failed = self.timed.every_family(built)
             if failed is not None:
                 return Outcome(failed.status, rendered.text, message=failed.message)
             self._best, self._best_us = outcome.time_s, outcome.detail["times_us"]
@@ -151,9 +143,9 @@ class MeasuredScorer:
             launches = tuple(concretise(b.rendered, shape.sizes)[1] for b in built)
             known: list[Digests] = []
             for i, (b, one) in enumerate(zip(built, launches, strict=True)):
-                failed, digests = self._known(k, b, one)
+                failed, digests = self.timed.known(k, b, one)
                 if failed is None:
-                    failed = self._families(k, b, one, self.task.workload.families)
+                    failed = self.timed.families(k, b, one, self.task.workload.families)
                 if failed is not None:
                     return lost(failed, i)
                 known.append(digests)
@@ -200,7 +192,7 @@ class MeasuredScorer:
 
     def _once(self, built: Built, plan: Plan, is_original: bool) -> Outcome:
         rendered, cubin = built.rendered, built.cubin
-        family = self._rotating(is_original)
+        family = () if is_original else self.timed.rotating()
         spent = Spent()
         failure = self.small.check(built, plan, is_original)
         spent.on("small_sizes")
@@ -212,13 +204,13 @@ class MeasuredScorer:
         for k, shape in enumerate(self.shapes):
             variant, launches = concretise(rendered, shape.sizes)
             variants.append(variant)
-            failure, digests = self._known(k, built, launches)
+            failure, digests = self.timed.known(k, built, launches)
             if failure is None:
-                failure = self._families(k, built, launches, family)
+                failure = self.timed.families(k, built, launches, family)
             spent.on("timed_sizes")
             if failure is not None:
                 return Outcome(failure.status, rendered.text, message=failure.message)
-            few = self._best_us is not None and self._ran_us[built.cubin, k] > SLOW * self._best_us[k]
+            few = self._best_us is not None and self.timed.ran_us(built, k) > SLOW * self._best_us[k]
             hurry: dict[str, Any] = {"least": HURRIED, "most": HURRIED, "warm": False} if few else {}
             done = self._measure(k, [built], (launches,), [digests], **hurry)
             spent.on("timing")
@@ -234,7 +226,7 @@ class MeasuredScorer:
                 )
             timing.append(summary(done) | {"right_by": shape.source, "input_sets": len(shape.keys)})
             if is_original:
-                self._original_s[k] = times[-1]
+                self.timed.original_s[k] = times[-1]
         detail = describe(rendered, read_cubin(cubin), variants, len(plan), (s for s, _ in plan)) | {
             "times_us": [t * 1e6 for t in times],
             "samples_us": [t["samples_us"] for t in timing],
@@ -274,85 +266,11 @@ class MeasuredScorer:
         """A second, full look at what is ten times faster than anything before; the slower time counts."""
         shapes = {size_key(s): s for s, _ in plan}
         every = [(s, f) for s in shapes.values() for f in self.task.workload.families]
-        for k in range(len(self.shapes)):
-            self._digests.pop((built.cubin, k), None)
-        self._seen.pop(built.cubin, None)
+        self.timed.forget(built)
         second = self._once(built, every, is_original=False)
         slower = second.status != "scored" or (second.time_s or 0.0) >= (first.time_s or 0.0)
         chosen = second if slower else first
         return replace(chosen, detail={**chosen.detail, "looked_at_twice": True})
-
-    # ---- the timed sizes
-
-    def _known(
-        self, k: int, built: Built, launches: tuple[ConcreteLaunch, ...]
-    ) -> tuple[Doubt | None, Digests]:
-        """Checks one run on each of the resident sets; the digests of what it left there."""
-        found = self._digests.get((built.cubin, k))
-        if found is not None:
-            return None, found
-        shape = self.shapes[k]
-        found = {}
-        for key, expected in zip(shape.keys, shape.expected, strict=True):
-            done = self._timed_run(k, built.cubin, launches, key, expected)
-            failed = wrong(done, at_sizes(shape.sizes))
-            if failed is not None:
-                return failed, {}
-            found[key] = done.digests
-            self._ran_us[built.cubin, k] = done.us
-        self._digests[built.cubin, k] = found
-        while len(self._digests) > KEPT_DIGESTS:
-            self._ran_us.pop(self._digests.popitem(last=False)[0], None)
-        return None, found
-
-    def _rotating(self, is_original: bool) -> tuple[str, ...]:
-        """Families to check at a timed size besides the timed one: another one for each candidate."""
-        others = [f for f in self.task.workload.families if f != FAMILY]
-        if is_original or not others:
-            return ()
-        self._turn += 1
-        return (others[self._turn % len(others)],)
-
-    def _families(
-        self, k: int, built: Built, launches: tuple[ConcreteLaunch, ...], families: tuple[str, ...]
-    ) -> Doubt | None:
-        """Checks a run on each of these families at a timed size, once."""
-        seen = self._seen.setdefault(built.cubin, set())
-        while len(self._seen) > KEPT_DIGESTS:
-            self._seen.popitem(last=False)
-        sizes = self.shapes[k].sizes
-        original = self._original.cubin, concretise_variant(self._original.rendered, -1, sizes)
-        for family in families:
-            found = (
-                None
-                if (k, family) in seen
-                else self._preparation.family(f"timed-{k}", sizes, family, original)
-            )
-            if found is None:
-                continue
-            done = self._timed_run(k, built.cubin, launches, *found)
-            failed = wrong(done, f"{at_sizes(sizes)}, {family} inputs")
-            if failed is not None:
-                return failed
-            seen.add((k, family))
-        return None
-
-    def _every_family(self, built: Built) -> Doubt | None:
-        """Checks a run on every family at every timed size."""
-        for k, shape in enumerate(self.shapes):
-            _, launches = concretise(built.rendered, shape.sizes)
-            failed = self._families(k, built, launches, self.task.workload.families)
-            if failed is not None:
-                return failed
-        return None
-
-    def _timed_run(
-        self, k: int, cubin: bytes, launches: tuple[ConcreteLaunch, ...], key: str, expected: str | None
-    ) -> Executed:
-        outputs, inouts = self.task.outputs, self.task.inouts
-        return self.worker.execute(
-            Execute(cubin, launches, key, outputs, inouts, expected, fetch=False, limit_s=self._limit_s(k))
-        )
 
     def _measure(
         self,
@@ -372,18 +290,13 @@ class MeasuredScorer:
             self.task.inouts,
             tuple(tuple(digests[key] for key in shape.keys) for digests in known),
             shape.expected,
-            limit_s=self._limit_s(k),
+            limit_s=self.timed.limit_s(k),
             **more,
         )
         done = self.worker.measure(request)
         if done.fault is None and clock_moved(done):
             done = self.worker.measure(request)
         return done
-
-    def _limit_s(self, k: int) -> float:
-        times, least, most = TIMED_LIMIT
-        original = self._original_s.get(k)
-        return most if original is None else min(most, max(least, times * original))
 
 
 def explained(task: Task, built: Built, first_us: float) -> Mapping[str, Any] | None:

@@ -89,7 +89,7 @@ def _read(image: bytes) -> Cubin:
         text = elf.section(f".text.{name}")
         if text is None:
             raise ValueError(f"the code of {name} is missing")
-        own = dict(_records(elf, elf.section(f".nv.info.{name}")))
+        own = dict(records(elf, elf.section(f".nv.info.{name}")))
         kernels[name] = KernelResources(
             name=name,
             registers=totals[_REGISTERS, index],
@@ -113,15 +113,17 @@ def _shared(section: Section | None, sm: int) -> int:
 def _totals(elf: Elf) -> dict[tuple[int, int], int]:
     """(attribute, symbol number) to value, of the records of `.nv.info` that carry such a pair."""
     found = {}
-    for attribute, payload in _records(elf, elf.section(".nv.info")):
+    for attribute, payload in records(elf, elf.section(".nv.info")):
         if attribute in (_REGISTERS, _FRAME_SIZE, _MIN_STACK_SIZE):
             symbol, value = struct.unpack("<II", payload)
             found[attribute, symbol] = value
     return found
 
 
-def _records(elf: Elf, section: Section | None) -> Iterator[tuple[int, bytes]]:
-    """Records are a format byte, an attribute byte, and two bytes: the value or, in format 4, its size."""
+def records(elf: Elf, section: Section | None) -> Iterator[tuple[int, bytes]]:
+    """The attributes in a section `.nv.info...` with their payloads.
+
+    Records are a format byte, an attribute byte, and two bytes: the value or, in format 4, its size."""
     data = elf.data(section)
     at = 0
     while at + 4 <= len(data):
@@ -134,8 +136,8 @@ def _records(elf: Elf, section: Section | None) -> Iterator[tuple[int, bytes]]:
             yield attribute, struct.pack("<H", value)
 
 
-def _max_threads(records: dict[int, bytes]) -> int | None:
-    payload = records.get(_REQUIRED_THREADS) or records.get(_MAX_THREADS)
+def _max_threads(own: dict[int, bytes]) -> int | None:
+    payload = own.get(_REQUIRED_THREADS) or own.get(_MAX_THREADS)
     if payload is None:
         return None
     x, y, z = struct.unpack("<III", payload)

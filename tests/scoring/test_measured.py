@@ -305,6 +305,27 @@ def test_faults_cost_their_candidate_and_the_next_is_right(make: Make) -> None:
     assert scorer.worker.replaced == 2
 
 
+@pytest.mark.parametrize(
+    ("says", "said"),
+    [
+        ({"NUM_REGS": 200}, "registers a thread in the image, 200 by the driver"),
+        ({"BLOCKS": 1}, "by our occupancy (limited by threads), 1 by the driver"),
+    ],
+)
+def test_what_the_driver_sees_otherwise_is_not_judged(make: Make, says: dict[str, int], said: str) -> None:
+    scorer = make(better=vecadd)
+    assert scorer.baseline().status == "scored"
+    scorer.worker.gpu.driver.says = says
+    got = scorer.score_rendered(candidate("better"))
+    assert got.status == "quarantined" and said in got.message and got.fitness == 0.0
+    duel = scorer.compare(
+        built("better", "// another\n" + VECADD.replace("sniffs", "better")), built("better")
+    )
+    assert duel.wrong is None and said in duel.message and not duel.better
+    scorer.worker.gpu.driver.says = {}
+    assert scorer.score_rendered(candidate("better")).status == "scored"
+
+
 def test_text_that_does_not_compile(make: Make) -> None:
     got = make().score_rendered(candidate("bad", 'extern "C" __global__ void bad(float *a) { a[0] = ; }'))
     assert got.status == "compile_failed"

@@ -219,7 +219,9 @@ class Measurement:
         samples: list[list[float]] = [[] for _ in r.cubins]
         begin, launched, busy = time.monotonic(), 0, self.timer.busy
         busy.mark(begin)
-        while (r.warm or not launched) and not warm(launched, (now := time.monotonic()) - begin, busy.lasting(now)):
+        while (r.warm or not launched) and not warm(
+            launched, (now := time.monotonic()) - begin, busy.lasting(now)
+        ):
             self._turn(launched, samples=None)
             launched += 1
             busy.mark(time.monotonic())

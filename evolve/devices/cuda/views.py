@@ -37,9 +37,7 @@ def driver_views(driver: Any, cubin: bytes, launches: Sequence[ConcreteLaunch]) 
         asked = "cuOccupancyMaxActiveBlocksPerMultiprocessor"
         blocks = call(asked, function, threads, launch.shared_bytes)
         return DriverView.read(
-            lambda name: int(
-                call("cuFuncGetAttribute", getattr(of, f"CU_FUNC_ATTRIBUTE_{name}"), function)
-            ),
+            lambda name: int(call("cuFuncGetAttribute", getattr(of, f"CU_FUNC_ATTRIBUTE_{name}"), function)),
             int(blocks),
         )
 

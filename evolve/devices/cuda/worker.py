@@ -37,10 +37,13 @@ from evolve.devices.cuda.messages import (
     SetArrays,
     SetExpected,
     Stored,
+    View,
+    Viewed,
 )
 from evolve.devices.cuda.nvml import Nvml
 from evolve.devices.cuda.reference import refer
 from evolve.devices.cuda.timing import Measurement, Timer
+from evolve.devices.cuda.views import driver_views
 
 _BLOCKS_PER_SM = 16
 LEAST_HIDDEN_BYTES = 64 << 10
