@@ -5,7 +5,10 @@
 `propose`    agent, mutation or crossover; `tuning` fills holes; `stops`
 `variation`  draws children by the operators of `mutation` and `crossover`; `outline` reads what statements
              refer to, `bench` makes them fit the kernel
-`workers`    evaluating proposals: in this process, or in forked ones (`pool`)
+`workers`    evaluating proposals: in this process, or in forked ones (`processes`): `pool` where times are
+             estimated, `pipeline` where they are measured
+`prefilter`  which candidates are worth a GPU's time, by their estimates; `filtering` reads it off a log
 `problem`    the seam: what the loop needs of a kernel, as a protocol on texts
-`task`       the real problem behind it: kernel, compiler and scorer; `devices` what `--device` names
+`task`       the real problem behind it: kernel, compiler and scorer; `measured_task` the same on GPUs;
+             `devices` what `--device` names
 """
