@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import prod
 
 from evolve.dsl.diagnostic import RefusedError
+from evolve.ir.data import index_arrays, step_terms
 from evolve.ir.effects import effects
 from evolve.ir.expr import Const, Expr, Load, add, index, sub, var
 from evolve.ir.printer import print_stmt
@@ -54,6 +55,11 @@ def stage(call: Call) -> Result:
             f"{source.name} is written inside {at.var}: a copy made at its start would be stale",
             repair=f"stage {source.name} at a loop that only reads it",
         )
+    if any(source.name in index_arrays(t) for s in _steps(at) for t in step_terms(s)):
+        raise RefusedError(
+            "E-WINDOW",
+            f"how often something runs inside {at.var} is read from {source.name}: a copy is not followed",
+        )
     reads = tuple(_reads(at, site.path, source.name))
     if not reads:
         raise RefusedError("E-STAGE-UNREAD", f"{source.name} is not read inside {at.var}")
@@ -84,6 +90,12 @@ def _in_front(copying: tuple[Stmt, ...], body: Block, *, inside_guards: bool) ->
         if isinstance(only, If) and not only.orelse.stmts and not reads_memory(only.cond):
             return Block((replace(only, body=_in_front(copying, only.body, inside_guards=True)),))
     return Block((*copying, *body.stmts))
+
+
+def _steps(at: For) -> Iterator[For | If]:
+    """The loop, and the loops and conditions inside it."""
+    yield at
+    yield from (s.stmt for s in walk(at.body) if isinstance(s.stmt, For | If))
 
 
 def _reads(at: For, path: tuple[For | If, ...], buffer: str) -> Iterator[Reach]:

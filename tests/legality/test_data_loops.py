@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from evolve.compiler.compile import finish
+from evolve.dsl.diagnostic import RefusedError
 from evolve.dsl.parser import parse
 from evolve.frontend.lift import lift
 from evolve.ir.data import terms
@@ -35,6 +36,17 @@ GATHER = """
 __global__ void gather(const float *x, const int *idx, float *y, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) y[i] = x[idx[i]];
+}
+"""
+TWO_LISTS = """
+__global__ void both(const float *x, const float *z, const int *first, const int *other, float *y, float *w,
+                     int n) {
+  int r = blockIdx.x * blockDim.x + threadIdx.x;
+  if (r < n) {
+    y[r] = 0.0f;
+    for (int k = first[r]; k < first[r + 1]; k++) y[r] += x[k];
+    w[r] = z[other[r]] + x[other[r]] + other[r + 1];
+  }
 }
 """
 BY_THREAD = "split(r, 64)\nbind(r.o, grid.x)\nbind(r.i, thread.x)\n"
@@ -222,6 +234,22 @@ WRONG: dict[str, tuple[str, str, Change, str, Status]] = {
         only(Store, lambda s: replace(s, value=elsewhere("x", var("i"))(s.value))),
         "E-EXPR", Status.REFUTED,
     ),
+    "as many as another list says": (
+        TWO_LISTS, "bind(r, grid.x)\n",
+        lambda s: (
+            replace(s, extent=map_expr(s.extent, lambda e: (
+                replace(e, buffer="other") if isinstance(e, Load) else e
+            ))) if data_loop(s) else None
+        ),
+        "E-COVERAGE", Status.UNKNOWN,
+    ),
+    "gathered from another array": (
+        TWO_LISTS, "bind(r, grid.x)\n",
+        only(Store, lambda s: replace(s, value=map_expr(s.value, lambda e: (
+            replace(e, buffer="x") if isinstance(e, Load) and e.buffer == "z" else e
+        )))),
+        "E-EXPR", Status.REFUTED,
+    ),
     "a grid as long as data says": (
         SPMV, "",
         lambda s: (
@@ -280,8 +308,35 @@ def test_other_premises_are_another_kernel() -> None:
 
 
 @pytest.mark.parametrize("scope", ["register", "shared"])
-def test_copies_of_row_pointers_are_not_followed(scope: str) -> None:
-    found = verdict(SPMV, f"bind(r, grid.x)\nstage(rowptr, at=r, scope={scope})\n")
+def test_row_pointers_are_not_staged_under_the_loop_that_reads_them(scope: str) -> None:
+    with pytest.raises(RefusedError) as caught:
+        scheduled(SPMV, f"bind(r, grid.x)\nstage(rowptr, at=r, scope={scope})\n")
+    assert caught.value.diagnostic.code == "E-WINDOW"
+
+
+@pytest.mark.parametrize("space", [Space.REGISTER, Space.SHARED])
+def test_copies_of_row_pointers_are_not_followed(space: Space) -> None:
+    """What a copy holds is not what memory holds: the prover knows of no stores behind loop bounds."""
+
+    def copied(s: Stmt) -> Stmt | None:
+        if not isinstance(s, For) or s.var != "r":
+            return None
+        copies = tuple(
+            Store("ends", (index(i),), Load("rowptr", (add(var("r"), i),), DType.I32)) for i in (0, 1)
+        )
+        here = Alloc(Buffer("ends", DType.I32, (index(2),), space))
+
+        def from_copy(e: Expr) -> Expr:
+            if isinstance(e, Load) and e.buffer == "rowptr":
+                return Load("ends", (index(0 if e.indices == (var("r"),) else 1),), DType.I32)
+            return e
+
+        def bounded(x: Stmt) -> Stmt | None:
+            return replace(x, extent=map_expr(x.extent, from_copy)) if data_loop(x) else None
+
+        return replace(s, body=Block((here, *copies, *rewrite(s.body, bounded).stmts)))
+
+    found = verdict(SPMV, "bind(r, grid.x)\n", copied)
     assert found.status is Status.UNKNOWN
     assert [d.code for d in found.diagnostics] == ["E-DATA-LOOP"]
 
