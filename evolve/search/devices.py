@@ -10,6 +10,8 @@ from evolve.ir.errors import EvolveError
 from evolve.search.problem import Device
 from evolve.target.match import match_profile
 from evolve.target.profile import Profile, load_profile
+from evolve.toolchain.driver import driver_version, require
+from evolve.toolchain.nvrtc import nvrtc_version
 
 DEFAULT_PROFILE = "h100-sxm"
 """What `auto` estimates for where there is no GPU."""
@@ -18,7 +20,8 @@ DEFAULT_PROFILE = "h100-sxm"
 def choose_device(text: str) -> tuple[Device, Profile]:
     """The device that `auto`, `sim`, `sim:PROFILE`, `cuda` or `cuda:N,M` names, and its profile.
 
-    Raises EvolveError `unknown-device`, `unknown-profile`, `no-cuda`.
+    Raises EvolveError `unknown-device`, `unknown-profile`, `no-cuda`, `driver-too-old` where NVRTC's major
+    version is newer than the driver's.
     """
     kind, _, rest = text.partition(":")
     if kind == "auto" and not rest:
@@ -66,6 +69,8 @@ def _cuda(ordinals: str) -> tuple[Device, Profile]:
             "--device cuda needs PyCUDA and a CUDA GPU, and here is none",
             hint="see `evolve doctor`; without a GPU use --device sim:h200-sxm",
         )
+    # Machine code that the driver does not load would cost every candidate, one by one.
+    require(driver_version(), nvrtc_version())
     import pycuda.driver as cuda
 
     found = [int(n) for n in numbers]

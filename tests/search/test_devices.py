@@ -31,3 +31,15 @@ def test_what_cannot_be_is_refused(text: str, code: str, monkeypatch: pytest.Mon
     with pytest.raises(EvolveError) as e:
         choose_device(text)
     assert e.value.code == code
+
+
+@pytest.mark.parametrize("text", ["cuda", "auto", "cuda:0,1"])
+def test_a_driver_older_than_the_compiler_is_told_before_anything_runs(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evolve.search.devices.has_gpu", lambda: True)
+    monkeypatch.setattr("evolve.search.devices.nvrtc_version", lambda: (13, 5))
+    monkeypatch.setattr("evolve.search.devices.driver_version", lambda: (12, 9))
+    with pytest.raises(EvolveError) as e:
+        choose_device(text)
+    assert e.value.code == "driver-too-old" and "CUDA 13.0" in e.value.message

@@ -245,5 +245,5 @@ def _require_pycuda() -> None:
         raise EvolveError(
             "no-cuda",
             "--device cuda needs PyCUDA, which is not installed",
-            hint="pip install 'evolve[cuda]', or use --device sim:h200-sxm",
+            hint="`evolve doctor --install-pycuda` builds it, or use --device sim:h200-sxm",
         )

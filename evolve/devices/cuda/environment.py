@@ -32,6 +32,8 @@ def worker_environment(given: Mapping[str, str]) -> dict[str, str]:
     kept = {n: given[n] for n in KEPT if n in given}
     # Loading at the first launch would be in its time.
     kept["CUDA_MODULE_LOADING"] = "EAGER"
+    # Machine code only: what the driver would translate by itself is not what was examined.
+    kept["CUDA_DISABLE_PTX_JIT"] = "1"
     # The package's own folder first: it need not be installed, and the current folder is not searched.
     where = [str(Path(evolve.__file__).parents[1]), *(p for p in sys.path if p and Path(p).is_dir())]
     kept["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(where))

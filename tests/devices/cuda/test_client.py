@@ -158,6 +158,19 @@ def test_the_worker_does_not_search_the_current_folder() -> None:
     assert "" not in folders and (Path(folders[0]) / "evolve" / "devices").is_dir()
 
 
+def test_the_driver_translates_nothing_by_itself() -> None:
+    given = {"CUDA_DISABLE_PTX_JIT": "0", "CUDA_FORCE_PTX_JIT": "1"}
+    made = worker_environment(given)
+    assert made["CUDA_DISABLE_PTX_JIT"] == "1" and "CUDA_FORCE_PTX_JIT" not in made
+
+
+def test_without_pycuda_the_command_that_builds_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "find_spec", lambda name: None)
+    with pytest.raises(EvolveError) as e:
+        CudaWorker()
+    assert e.value.code == "no-cuda" and "evolve doctor --install-pycuda" in str(e.value)
+
+
 def test_a_gpu_that_is_not_there_is_said_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     """The real worker on a machine whose PyCUDA cannot be imported, or whose driver finds nothing."""
     monkeypatch.setattr(client, "_require_pycuda", lambda: None)

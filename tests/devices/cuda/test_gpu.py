@@ -11,7 +11,7 @@ import pytest
 
 from evolve.codegen.launch import BufferArg, ConcreteLaunch, ScalarArg
 from evolve.devices.cuda.client import CudaWorker
-from evolve.devices.cuda.messages import Execute, Executed, Measure, SetArrays
+from evolve.devices.cuda.messages import Execute, Executed, Measure, SetArrays, View
 from evolve.ir.errors import EvolveError
 from evolve.search.devices import has_gpu
 from evolve.toolchain.nvrtc import compile_cuda
@@ -53,6 +53,14 @@ def worker() -> Iterator[CudaWorker]:
     w.set_arrays(SetArrays("a", {"x": X, "y": np.zeros_like(X)}))
     yield w
     w.close()
+
+
+PTX = b"""
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry twice(.param .u64 x, .param .u64 y, .param .u32 n) { ret; }
+\0"""
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +110,14 @@ def test_runs_and_returns(worker: CudaWorker, cubin: bytes) -> None:
     done = execute(worker, cubin, "twice")
     assert done.error is None and not done.changed and not done.broken_guards
     assert np.array_equal(done.outputs["y"], 2 * X) and done.left == {"y": 0}
+
+
+def test_the_driver_itself_loads_no_ptx(worker: CudaWorker, cubin: bytes) -> None:
+    """Asked past our own check, which wants an ELF image."""
+    assert worker.view(View(cubin, launch("twice"))).fault is None
+    fault = worker.view(View(PTX, launch("twice"))).fault
+    assert fault is not None and "cuModuleLoadData" in fault.message and not fault.sticky
+    assert works(worker, cubin)
 
 
 def test_writes_where_none_belong_are_seen(worker: CudaWorker, cubin: bytes) -> None:
