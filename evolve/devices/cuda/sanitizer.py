@@ -40,6 +40,8 @@ _QUIET = (
     "Info",
     "Program hit",
     "Target application",
+    # There was no room for all records: what is said about those that it has is printed all the same.
+    "Warning: Error buffer overflow",
 )
 """How lines begin that are no finding."""
 _DETAIL = (

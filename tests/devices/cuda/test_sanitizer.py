@@ -63,6 +63,7 @@ SYNCCHECK = """\
 =========
 ========= ERROR SUMMARY: 1 error
 """
+OVERFLOW = "========= Warning: Error buffer overflow has been detected. Some records have been dropped\n"
 CLEAN = "========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n"
 
 
@@ -107,6 +108,21 @@ def test_barriers_without_line_information() -> None:
     (one,), _ = read("synccheck", SYNCCHECK)
     assert (one.kernel, one.line, one.thread) == ("diverges", None, (32, 0, 0))
     assert one.kind == "Barrier error detected. Divergent thread(s) in block"
+
+
+def test_a_full_buffer_is_no_finding_and_hides_none() -> None:
+    """With it the tool ends a list of real findings, of which it prints and keeps only so many."""
+    one = SYNCCHECK.split("=========\n")[0].split("\n", 1)[1]
+    for said in (OVERFLOW, f"{OVERFLOW}=========     at somewhere\n"):
+        log = (
+            f"========= COMPUTE-SANITIZER\n{one * 100}{said}=========\n========= ERROR SUMMARY: 1056 errors\n"
+        )
+        (found,), errors = read("synccheck", log)
+        assert (found.count, found.kernel, errors) == (100, "diverges", 1056)
+    (alone,), _ = read("synccheck", f"{OVERFLOW}========= ERROR SUMMARY: 5 errors\n")
+    assert "5 errors" in alone.kind
+    assert read("synccheck", f"{OVERFLOW}========= ERROR SUMMARY: 0 errors\n") == ((), 0)
+    assert read("synccheck", OVERFLOW) == ((), None)
 
 
 def test_nothing_found() -> None:
