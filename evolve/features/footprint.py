@@ -167,7 +167,7 @@ def union_size(boxes: Sequence[Box]) -> tuple[int, bool]:
     """Distinct elements in the union of the boxes, and whether the number is exact (else an estimate)."""
     exact = all(b.exact for b in boxes)
     kept: list[Box] = []
-    for b in sorted({b for b in boxes if b.size}, key=lambda b: (-b.size, repr(b))):
+    for b in sorted({b for b in boxes if b.size}, key=lambda b: (-b.size, b.part is not None, repr(b))):
         if not any(k.contains(b) for k in kept):
             kept.append(b)
     if len(kept) <= 1:

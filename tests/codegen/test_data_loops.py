@@ -80,6 +80,12 @@ def test_unsigned_row_pointers_are_counted_in_64_bits() -> None:
     assert "for (long long k = 0; k < (long long)rowptr[" in text
 
 
+def test_one_more_than_a_difference_is_counted_in_64_bits() -> None:
+    text = FILES["spmv"].read_text().replace("k < rowptr[row + 1]", "k <= rowptr[row + 1]")
+    found = lift(FILES["spmv"], text=text)
+    assert "for (long long k = 0; k < (long long)rowptr[" in text_of(found, BY_THREAD)
+
+
 def test_a_gather_needs_no_cast() -> None:
     text = text_of(lifted("gather"), "split(i, 64)\nbind(i.o, grid.x)\nbind(i.i, thread.x)\n")
     assert "y[i_o * 64 + tx] = x[idx[i_o * 64 + tx]];" in text

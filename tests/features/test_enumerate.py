@@ -75,6 +75,12 @@ def test_sparse_rows() -> None:
     assert found.buffer("x").accesses == 5 and found.buffer("x").reuse == pytest.approx(5 / 3)
 
 
+def test_no_row_is_empty() -> None:
+    """Then the row pointers read inside of the loops are as many as those read for their bounds."""
+    full = held(rowptr=[0, 3, 4, 5], col=[1, 4, 1, 4, 0, 7, 7])
+    assert elements(kernel(SPMV), SIZES, full)["rowptr"] == (4, 0)
+
+
 def test_rows_that_start_late_leave_the_beginning_alone() -> None:
     late = held(rowptr=[2, 2, 2, 4], col=[0, 0, 5, 6, 0, 0, 0])
     assert elements(kernel(SPMV), SIZES, late)["val"] == (2, 0)
