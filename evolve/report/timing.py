@@ -25,7 +25,8 @@ def timing_lines(detail: Mapping[str, Any], shapes: list[Any]) -> Iterator[str]:
         said = table(one)
         where = sizes(table(shapes[at])) if at < len(shapes) else f"timed size {at + 1}"
         yield f"at {where}: {'; '.join(_samples(said, samples[at] if at < len(samples) else ()))}"
-        yield from (f"    {line}" for line in (*_batch(said), *_checked(said), *_clocks(said)))
+        more = (*_warm(said), *_batch(said), *_checked(said), *_clocks(said))
+        yield from (f"    {line}" for line in more)
     left_out = ", ".join(str(x) for x in listed(detail.get("families_not_judged_timed")))
     if left_out:
         yield f"inputs on which nobody is judged at a timed size, as nothing tells what is right: {left_out}"
@@ -42,6 +43,12 @@ def _samples(said: Mapping[str, Any], samples: Any) -> Iterator[str]:
     floor = number(said.get("floor_us"))
     if floor is not None:
         yield f"an empty launch takes {microseconds(floor)}"
+
+
+def _warm(said: Mapping[str, Any]) -> Iterator[str]:
+    warm = number(said.get("warm_us"))
+    if warm is not None:
+        yield f"warm, with what L2 held before: {microseconds(warm)}, which the score does not count"
 
 
 def _batch(said: Mapping[str, Any]) -> Iterator[str]:

@@ -39,6 +39,12 @@ def times_us(measured: Measured, sequence: int = 0) -> tuple[float, float | None
     return single, median(batch.us) if batch is not None and batch.us else None
 
 
+def warm_us(measured: Measured, sequence: int = 0) -> float | None:
+    """Median time with what L2 held before, microseconds, for information: nothing rests on it."""
+    taken = measured.warm_us[sequence] if sequence < len(measured.warm_us) else ()
+    return median(taken) if taken else None
+
+
 def doubt(measured: Measured, bound: Bound, where: str, sequence: int = 0) -> Doubt | None:
     """The first reason not to believe the times of one sequence; `where` says the sizes."""
     wrong = [m for m in measured.mismatches if m.sequence == sequence]
@@ -108,6 +114,7 @@ def summary(measured: Measured, sequence: int = 0) -> dict[str, Any]:
     clocks = [None if c is None else asdict(c) for c in measured.clocks]
     return {
         "samples_us": list(measured.samples_us[sequence]),
+        "warm_us": warm_us(measured, sequence),
         "floor_us": measured.floor_us,
         "batch": None
         if batch is None

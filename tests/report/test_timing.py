@@ -19,6 +19,7 @@ DETAIL: dict[str, Any] = {
     "timing": [
         {
             "floor_us": 2.5,
+            "warm_us": 7.5,
             "batch": {"launches": 16, "us": [5.0], "floor_us": [2.0], "kernel_us": 3.0},
             "checked_launches": 53,
             "same_bits": True,
@@ -46,6 +47,7 @@ def test_all_that_matters_is_said() -> None:
     assert list(timing_lines(DETAIL, SHAPES)) == [
         "at n=100: 10 samples, L2 cold and clean before each: median 12 us, least 11 us, 90 % below 30 us; "
         "an empty launch takes 2.5 us",
+        "    warm, with what L2 held before: 7.5 us, which the score does not count",
         "    in batches of 16 it takes 3 us longer than an empty launch",
         "    what 53 timed launches on 3 sets of inputs left was checked by the float64 reference",
         "    the same bits each time",

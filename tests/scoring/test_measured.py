@@ -38,6 +38,7 @@ def test_an_honest_kernel_is_scored(make: Make) -> None:
     timing = got.detail["timing"][0]
     assert timing["input_sets"] == 3 and timing["right_by"] == "reference" and timing["persisting_reset"]
     assert timing["checked_launches"] >= 20
+    assert timing["warm_us"] == pytest.approx(50.0)
 
 
 def test_a_time_is_explained_where_the_model_was_asked(make: Make) -> None:
@@ -292,7 +293,24 @@ def test_what_is_far_slower_than_the_best_is_timed_by_few_samples(make: Make) ->
     took = {name: scorer.score_rendered(candidate(name)) for name in ("best", "near", "far")}
     samples = {name: len(o.detail["samples_us"][0]) for name, o in took.items()}
     assert samples["best"] >= 10 and samples["near"] >= 10 and samples["far"] == 3
+    warm = {name: o.detail["timing"][0]["warm_us"] is not None for name, o in took.items()}
+    assert warm == {"best": True, "near": True, "far": False}
     assert took["far"].time_s == pytest.approx(350e-6)
+
+
+def test_the_warm_time_decides_nothing(make: Make) -> None:
+    """One that is ten times as fast with warm caches, and twice as slow after a flush."""
+
+    def warmer(x: Launch) -> None:
+        vecadd(x)
+        x.gpu.now_us += 0.0 if "ev_wait" in x.gpu.log[-3:] else 190.0
+
+    scorer = make(costs={"warmer": 10.0}, warmer=warmer)
+    original = scorer.baseline()
+    got = scorer.score_rendered(candidate("warmer"))
+    assert got.detail["timing"][0]["warm_us"] == pytest.approx(10.0)
+    assert got.time_s == pytest.approx(200e-6) and got.fitness < original.fitness
+    assert not scorer.compare(built("warmer"), scorer._original).better
 
 
 def test_faults_cost_their_candidate_and_the_next_is_right(make: Make) -> None:

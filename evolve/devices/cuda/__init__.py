@@ -7,7 +7,7 @@
 `memory`       arrays between guard bands; digests, poison, comparisons on the device
 `helpers`      our own kernels for that
 `launching`    images and prepared launches; `image` what an image may not hold; `views` what the driver says
-`timing`       L2 cold and clean, rotation, stop rule, batches; `nvml` clocks
+`timing`       L2 cold and clean, batches; `rules` stop rule and rotation; `nvml` clocks
 `alone`        launches in a process of their own (`launch_once`) under a tool: `sanitizer`, `profiler`
 `reference`    the float64 reference, its results overwritten before anything else runs
 """

@@ -2,6 +2,7 @@
 
 ev_read       reads a buffer, so that L2 holds clean lines of it
 ev_empty      nothing: what a launch costs
+ev_wait       nothing, for so many cycles of an SM: touches no memory
 ev_digest     a keyed 64-bit digest of bytes; sums of mixed words, so it does not depend on the order
 ev_left       counts elements that still are poison
 ev_compare_T  counts elements outside their bounds, as `devices.compare.within` judges them
@@ -59,6 +60,11 @@ extern "C" __global__ void ev_read(const uint4* x, u64 n, unsigned int* sink, un
 }
 
 extern "C" __global__ void ev_empty(unsigned int nothing) {}
+
+extern "C" __global__ void ev_wait(u64 cycles) {
+    const u64 begin = clock64();
+    while (clock64() - begin < cycles) {}
+}
 
 extern "C" __global__ void ev_digest(const unsigned char* x, u64 bytes, u64 key, u64* out) {
     u64 sum = 0;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -235,3 +235,30 @@ class Resident:
     def _copy(self, to: int, source: int, size: int) -> None:
         if size:
             self.gpu.cuda.memcpy_dtod(to, source, size)
+
+
+class Slot:
+    """Memory for one launch of a batch. Raises ArrayMemoryError."""
+
+    def __init__(self, gpu: Gpu, like: Resident) -> None:
+        self.gpu = gpu
+        self.offset: dict[str, int] = {}
+        at = 0
+        for name, a in like.host.items():
+            self.offset[name] = at
+            at += a.nbytes + -a.nbytes % ALIGNMENT
+        self.block = gpu.allocate(at)
+
+    def pointer(self, name: str) -> int:
+        return int(self.block) + self.offset[name]
+
+    def fill(self, contents: Resident, outputs: Sequence[str], inouts: Sequence[str]) -> None:
+        """As before any launch: inputs as sent, outputs poisoned."""
+        for name, a in contents.host.items():
+            if name in outputs and name not in inouts:
+                self.gpu.fill(self.pointer(name), self.gpu.word, a.nbytes)
+            elif a.nbytes:
+                self.gpu.cuda.memcpy_dtod(self.pointer(name), contents.original(name), a.nbytes)
+
+    def free(self) -> None:
+        self.block.free()

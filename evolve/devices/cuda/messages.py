@@ -186,6 +186,7 @@ class Measure:
     least     samples of each sequence before the stop rule is asked; most: the end
     warm      whether launches go before until caches are warm and the clock has risen; else one does
     batch     rounds in which short sequences are also timed in batches, see `timing`; 0 for none
+    unflushed how often each sequence is timed, after the samples, with nothing flushed from L2
     """
 
     cubins: tuple[bytes, ...]
@@ -201,6 +202,7 @@ class Measure:
     budget_s: float = 2.0
     limit_s: float = 10.0
     batch: int = 5
+    unflushed: int = 0
 
 
 @dataclass(frozen=True)
@@ -233,6 +235,7 @@ class Measured:
     samples_us    samples_us[k] are the times of sequence k in the order taken
     event_us      from before the flush to the end of the last launch by events, one a sample of any sequence
     wall_us       the same by the host's clock, until the context was idle
+    warm_us       warm_us[k] are those of sequence k that nothing was flushed before, see `Measure.unflushed`
     floor_us      an empty kernel timed like a sample
     batches       for each sequence its batch timing, None when it is long
     checked       launches whose outputs were checked; `mismatches` among them
@@ -245,6 +248,7 @@ class Measured:
     samples_us: tuple[tuple[float, ...], ...] = ()
     event_us: tuple[float, ...] = ()
     wall_us: tuple[float, ...] = ()
+    warm_us: tuple[tuple[float, ...], ...] = ()
     floor_us: float = 0.0
     batches: tuple[Batch | None, ...] = ()
     checked: int = 0

@@ -10,6 +10,9 @@ lines are given up first. Everything that a kernel could have hidden in these bu
 (Reading 30 MiB on an H200: 11.6 us after this flush, 14.7 us after one that only writes, 7.3 us warm.)
 
 The launches are queued behind this work, so that the host's time to launch them is not in the measurement.
+
+Where it is asked for, some launches follow without the flush: L2 holds what it can of what was there before
+them, the arrays that were restored, poisoned and checked. Such times are reported and decide nothing.
 """
 
 from __future__ import annotations
@@ -18,13 +21,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from statistics import mean, median, stdev
+from statistics import median
 
 from evolve.devices.cuda.faults import ArrayMemoryError, KernelTimeoutError
 from evolve.devices.cuda.launching import Call, Images, Pointers, wait
-from evolve.devices.cuda.memory import ALIGNMENT, Bounds, Gpu, Resident
+from evolve.devices.cuda.memory import ALIGNMENT, Bounds, Gpu, Resident, Slot
 from evolve.devices.cuda.messages import Batch, Measure, Measured, Mismatch
 from evolve.devices.cuda.nvml import Nvml
+from evolve.devices.cuda.rules import batch_launches, enough, rotation
 
 WRITE_L2 = 4
 READ_L2 = 2
@@ -37,33 +41,15 @@ LONG_WARM_S = 0.5
 IDLE_S = 0.02
 """After a pause as long as this the clock counts as fallen."""
 
-STEADY = 0.005
-"""Relative standard error at which sampling stops."""
 SHORT_US = 20.0
 """Sequences below this are also timed in batches: events resolve about half a microsecond."""
-BATCH_US = 200.0
-BATCH_LAUNCHES = (8, 128)
 BATCH_BYTES = 2 << 30
 LAUNCH_US = 15.0
 """What the host may take for one launch; a batch is queued behind so much flushing."""
-
-
-def relative_error(samples: Sequence[float]) -> float:
-    """Standard error of the mean over the mean, infinite for fewer than two."""
-    if len(samples) < 2:
-        return float("inf")
-    return float(stdev(samples) / (len(samples) ** 0.5 * mean(samples)))
-
-
-def enough(
-    samples: Sequence[Sequence[float]], least: int, most: int, spent_s: float, budget_s: float
-) -> bool:
-    """The stop rule: every sequence steady after `least` samples, or out of time, or `most` samples."""
-    if not samples or any(not s for s in samples):
-        return False
-    if spent_s > budget_s or min(map(len, samples)) >= most:
-        return True
-    return all(len(s) >= least and relative_error(s) < STEADY for s in samples)
+CYCLES_PER_US = 2000
+"""At least, of an SM: what is not flushed is queued behind a kernel that waits."""
+UNFLUSHED_SHARE = 0.25
+"""Of the time for samples; past it one launch without a flush is enough."""
 
 
 def warm(launches: int, spent_s: float, busy_s: float) -> bool:
@@ -89,17 +75,6 @@ class Busy:
     def lasting(self, now: float) -> float:
         """0 after a pause."""
         return now - self._since if now - self._last <= IDLE_S else 0.0
-
-
-def batch_launches(us: float) -> int:
-    """How many launches of a sequence that takes so long make a batch of 200 us, within limits."""
-    low, high = BATCH_LAUNCHES
-    return min(high, max(low, ceil(BATCH_US / max(us, 0.1))))
-
-
-def rotation(turn: int, sets: int) -> tuple[int, int]:
-    """Which place a turn uses, and whose contents lie there: every pair comes up in sets^2 turns."""
-    return turn % sets, (turn + turn // sets) % sets
 
 
 @dataclass(frozen=True)
@@ -132,7 +107,7 @@ class Timer:
         self.gpu.call("ev_read", "PQPI", int(self.read), self.read_bytes // 16, int(self.sink), self.gpu.word)
 
     def sample(self, calls: Sequence[Call], limit_s: float, flushes: int = 1) -> Sample:
-        """Runs `calls` once after a flush. Raises KernelTimeoutError."""
+        """Runs `calls` once after a flush, or with what L2 holds. Raises KernelTimeoutError."""
         event, synchronize = self.gpu.cuda.Event, self.gpu.cuda.Context.synchronize
         first, start, end = event(), event(), event()
         synchronize()
@@ -141,6 +116,8 @@ class Timer:
         first.record()
         for _ in range(flushes):
             self.flush()
+        if not flushes:
+            self.gpu.call("ev_wait", "Q", int(len(calls) * LAUNCH_US * CYCLES_PER_US), blocks=1)
         start.record()
         for call in calls:
             call()
@@ -231,6 +208,7 @@ class Measurement:
             self._turn(turn, samples)
             turn += 1
         after = self.nvml.read()
+        unflushed = self._unflushed(max(0, turn - 1))
         batches = self._batches(samples) if r.batch else (None,) * len(samples)
         self._restore()
         damage = [on.damage(r.outputs) for on in self.sets]
@@ -240,6 +218,7 @@ class Measurement:
             samples_us=tuple(map(tuple, samples)),
             event_us=tuple(self.event_us),
             wall_us=tuple(self.wall_us),
+            warm_us=unflushed,
             floor_us=self.timer.floor(),
             batches=batches,
             checked=self.checked,
@@ -266,6 +245,20 @@ class Measurement:
                 self.wall_us.append(s.wall_us)
                 number = len(samples[k]) - 1
             self._check(k, number, content, on.pointer)
+
+    def _unflushed(self, turn: int) -> tuple[tuple[float, ...], ...]:
+        """Times of every sequence where the last turn was, with nothing flushed in between."""
+        found: list[list[float]] = [[] for _ in self.r.cubins]
+        place, content = rotation(turn, len(self.sets))
+        begin = time.monotonic()
+        for number in range(self.r.unflushed):
+            if number and time.monotonic() - begin > UNFLUSHED_SHARE * self.r.budget_s:
+                break
+            for k, times in enumerate(found):
+                self._prepare(place, content)
+                times.append(self.timer.sample(self._calls(k, place), self.r.limit_s, flushes=0).us)
+                self._check(k, -1, content, self.sets[place].pointer)
+        return tuple(map(tuple, found))
 
     def _calls(self, k: int, place: int) -> list[Call]:
         cubin, launches = self.r.cubins[k], self.r.launches[k]
@@ -374,30 +367,3 @@ class Measurement:
         return tuple(
             Batch(len(slots), tuple(us[k]), tuple(floor)) if k in us else None for k in range(len(samples))
         )
-
-
-class Slot:
-    """Memory for one launch of a batch. Raises ArrayMemoryError."""
-
-    def __init__(self, gpu: Gpu, like: Resident) -> None:
-        self.gpu = gpu
-        self.offset: dict[str, int] = {}
-        at = 0
-        for name, a in like.host.items():
-            self.offset[name] = at
-            at += a.nbytes + -a.nbytes % ALIGNMENT
-        self.block = gpu.allocate(at)
-
-    def pointer(self, name: str) -> int:
-        return int(self.block) + self.offset[name]
-
-    def fill(self, contents: Resident, outputs: Sequence[str], inouts: Sequence[str]) -> None:
-        """As before any launch: inputs as sent, outputs poisoned."""
-        for name, a in contents.host.items():
-            if name in outputs and name not in inouts:
-                self.gpu.fill(self.pointer(name), self.gpu.word, a.nbytes)
-            elif a.nbytes:
-                self.gpu.cuda.memcpy_dtod(self.pointer(name), contents.original(name), a.nbytes)
-
-    def free(self) -> None:
-        self.block.free()

@@ -430,6 +430,7 @@ FORMATS = _formats(helper_text())
 HELPERS: dict[str, Kernel] = {
     "ev_read": lambda x: None,
     "ev_empty": lambda x: None,
+    "ev_wait": lambda x: None,
     "ev_digest": _digest,
     "ev_left": _left,
     **{f"ev_compare_{s}": _compare(np.dtype(n)) for n, (s, _) in TYPES.items()},

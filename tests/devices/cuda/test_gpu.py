@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterator
+from statistics import median
 
 import numpy as np
 import pytest
@@ -229,3 +230,12 @@ def test_times_are_plausible(worker: CudaWorker, cubin: bytes) -> None:
     batch = done.batches[0]
     assert batch is not None and 1.0 < float(np.median(batch.us)) < first
     assert float(np.median(batch.floor_us)) < float(np.median(batch.us))
+
+
+def test_a_warm_launch_is_faster_where_its_arrays_fit_l2(worker: CudaWorker, cubin: bytes) -> None:
+    """8 MiB, read and written: neither waits for DRAM, and the host's launching is in neither time."""
+    one = launch("twice")
+    done = worker.measure(Measure((cubin,), (one,), ("a",), ("y",), unflushed=3))
+    cold, warm = median(done.samples_us[0]), median(done.warm_us[0])
+    print(f"cold {cold:.2f} us, warm {done.warm_us[0]}")
+    assert len(done.warm_us[0]) == 3 and 0 < warm < cold

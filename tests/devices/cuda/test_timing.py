@@ -8,7 +8,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from evolve.devices.cuda.timing import STEADY, batch_launches, enough, relative_error, rotation, warm
+from evolve.devices.cuda.rules import STEADY, batch_launches, enough, relative_error, rotation
+from evolve.devices.cuda.timing import warm
 
 
 def test_relative_error_is_that_of_the_mean() -> None:

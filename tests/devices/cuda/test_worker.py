@@ -278,6 +278,42 @@ def test_sampling_stops_when_steady(worker: Worker) -> None:
     assert len(measure(worker, "twice").samples_us[0]) == 4
 
 
+def test_warm_times_are_taken_with_what_is_in_l2_and_no_others(worker: Worker) -> None:
+    """As long as a flush is what makes it slow: 100 us after one, 40 without."""
+    gpu = worker.cuda
+
+    def cached(x: Launch) -> None:
+        twice(x)
+        gpu.now_us += 60.0 if gpu.log[-3] == "ev_read" else 0.0
+
+    gpu.kernels["cached"] = cached
+    gpu.costs_us["cached"] = 40.0
+    gpu.log.clear()
+    done = measure(worker, "cached", unflushed=3)
+    assert {round(t) for t in done.samples_us[0]} == {100}
+    assert [round(t) for t in done.warm_us[0]] == [40, 40, 40]
+    assert gpu.log.count("ev_wait") == 3 and done.mismatches == ()
+    assert measure(worker, "cached").warm_us == ((),)
+
+
+def test_long_kernels_have_one_warm_time(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "UNFLUSHED_SHARE", 0.0)
+    assert len(measure(worker, "twice", unflushed=3).warm_us[0]) == 1
+
+
+def test_what_a_warm_launch_leaves_is_checked(worker: Worker) -> None:
+    def lazy(x: Launch) -> None:
+        if x.gpu.log[-3] != "ev_wait":
+            twice(x)
+
+    worker.cuda.kernels["lazy"] = lazy
+    worker.cuda.costs_us["lazy"] = 100.0
+    digests = execute(worker, "twice").digests
+    assert measure(worker, "lazy", known=((digests,),), expected=("want",)).mismatches == ()
+    warm = measure(worker, "lazy", known=((digests,),), expected=("want",), unflushed=3)
+    assert [m.wrong for m in warm.mismatches] == [N, N, N]
+
+
 def test_short_kernels_are_also_timed_in_batches(worker: Worker) -> None:
     worker.cuda.costs_us |= {"twice": 10.0, "ev_empty": 2.0}
     batch = measure(worker, "twice").batches[0]
