@@ -14,7 +14,7 @@ from evolve.ir.stmt import Block, For, If, Stmt
 from evolve.ir.types import LoopKind
 from evolve.ir.visit import fresh, substitute_block, variables
 from evolve.transforms.call import Call, Result, transform
-from evolve.transforms.edit import less, loop_at, reads_memory, replace_loop, sites
+from evolve.transforms.edit import less, loop_at, reads_only_indices, replace_loop, sites
 from evolve.transforms.names import NameTable, claim, taken_names
 
 SPLITTABLE = (LoopKind.SERIAL, LoopKind.PARALLEL, LoopKind.UNROLL)
@@ -123,7 +123,7 @@ def chain_from(outermost: For, until: frozenset[str]) -> Chain:
     """The chain from a loop down to the last of `until`.
 
     Raises RefusedError E-NEST when something is between.
-    Guards without `else` that read no memory do not break a chain.
+    Guards without `else` that read no memory, index arrays apart, do not break a chain.
     """
     loops = [outermost]
     conditions: list[Expr] = []
@@ -141,7 +141,7 @@ def chain_from(outermost: For, until: frozenset[str]) -> Chain:
         if isinstance(only, For):
             loops.append(only)
             left -= {only.var}
-        elif isinstance(only, If) and not only.orelse.stmts and not reads_memory(only.cond):
+        elif isinstance(only, If) and not only.orelse.stmts and reads_only_indices(only.cond):
             conditions += conjuncts((only.cond,))
         elif not isinstance(only, Block):
             head = print_stmt(only).splitlines()[0]
@@ -155,7 +155,7 @@ def with_inner_guards(chain: Chain) -> Chain:
     conditions, body = list(chain.conditions), chain.body
     while len(body.stmts) == 1:
         (only,) = body.stmts
-        if not isinstance(only, If) or only.orelse.stmts or reads_memory(only.cond):
+        if not isinstance(only, If) or only.orelse.stmts or not reads_only_indices(only.cond):
             break
         conditions += conjuncts((only.cond,))
         body = only.body

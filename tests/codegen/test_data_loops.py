@@ -190,6 +190,12 @@ def test_good_programs_agree_with_the_reference(name: str, number: int, cache: P
     assert agrees(lifted(name), TEMPLATES[name][number], cache)
 
 
+@pytest.mark.parametrize("name", ["spmv", "gather"])
+def test_the_best_programs_agree_with_the_reference(name: str, cache: Path) -> None:
+    path = FILES[name].parent / "programs" / f"{name}.dsl"
+    assert agrees(lifted(name), path.read_text(), cache)
+
+
 @pytest.mark.parametrize("name", KERNELS)
 def test_whatever_is_proved_agrees_with_the_reference(name: str, cache: Path) -> None:
     found = lifted(name)

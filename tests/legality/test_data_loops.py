@@ -59,6 +59,16 @@ reorder([k.i, k.o])
 warp_reduce(k.i)
 """
 BY_BLOCK = "bind(r, grid.x)\nsplit(k, 64)\nreorder([k.i, k.o])\nblock_reduce(k.i)\n"
+BY_WARP_TWICE = """
+split(r, 4)
+bind(r.o, grid.x)
+bind(r.i, thread.y)
+split(k, 32)
+split(k.o, 2)
+reorder([k.i, k.o.o, k.o.i])
+warp_reduce(k.i)
+unroll(k.o.i)
+"""
 PARTS = BY_THREAD + "split(k, 4)\n"
 
 R = add(mul(var("r.o"), 64), var("r.i"))
@@ -84,7 +94,9 @@ def verdict(text: str, program: str, change: Change | None = None) -> Verdict:
     return prove(source(text), finish(kernel))
 
 
-@pytest.mark.parametrize("program", [BY_THREAD, BY_WARP, BY_BLOCK, PARTS, PARTS + "unroll(k.i)\n"])
+@pytest.mark.parametrize(
+    "program", [BY_THREAD, BY_WARP, BY_WARP_TWICE, BY_BLOCK, PARTS, PARTS + "unroll(k.i)\n"]
+)
 def test_rows_are_proved_whoever_walks_them(program: str) -> None:
     found = verdict(SPMV, program)
     assert found.proved, found.diagnostics

@@ -1,0 +1,6 @@
+specialize(n % 4 == 0)
+split(i, 1024)
+bind(i.o, grid.x)
+split(i.i, 4)
+bind(i.i.o, thread.x)
+vectorize(i.i.i, 4)

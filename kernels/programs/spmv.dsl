@@ -1,0 +1,7 @@
+specialize(rows % 16 == 0)
+split(row, 16)
+bind(row.o, grid.x)
+bind(row.i, thread.y)
+split(k, 16)
+reorder([k.i, k.o])
+warp_reduce(k.i)
