@@ -1,0 +1,74 @@
+"""The programs of kernels/programs/, proved and built for the sizes at which their kernels are timed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from evolve.codegen.launch import BufferArg, ConcreteLaunch
+from evolve.codegen.module import render
+from evolve.codegen.rendered import concretise
+from evolve.scoring.built import Built, build
+from evolve.search.problem import ProblemRequest
+from evolve.search.task import KernelProblem, open_problem
+from evolve.toolchain.cubin import read_cubin
+
+KERNELS = Path(__file__).parent.parent / "kernels"
+PROGRAMS = KERNELS / "programs"
+
+
+@dataclass(frozen=True)
+class Program:
+    """A proved and built program, and its launches at the timed sizes. `name` is its file's stem."""
+
+    name: str
+    text: str
+    built: Built
+    launches: tuple[ConcreteLaunch, ...]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A kernel with its programs, all that can be done without a GPU."""
+
+    kernel: str
+    problem: KernelProblem
+    programs: tuple[Program, ...]
+
+    @property
+    def sizes(self) -> Mapping[str, int | float]:
+        return self.problem.task.workload.timed[0]
+
+    @property
+    def moved(self) -> tuple[int, int]:
+        """Bytes that the kernel must read and write."""
+        bound = self.problem.task.bounds[0]
+        return bound.bytes_read, bound.bytes_written
+
+
+def files_of(kernel: str) -> list[Path]:
+    """Its program, then the alternatives."""
+    return [PROGRAMS / f"{kernel}.dsl", *sorted((PROGRAMS / "alternatives").glob(f"{kernel}-*.dsl"))]
+
+
+def prepare(kernel: str, device: str) -> Prepared:
+    """Raises ValueError when a program is not proved, or when not its variant but the original would run."""
+    path = KERNELS / f"{kernel}.cu"
+    problem = open_problem(ProblemRequest(str(path), path.read_text(), device=device))
+    programs = []
+    for file in files_of(kernel):
+        text = file.read_text()
+        compiled = problem.compile(problem.parse(text))
+        if compiled.verdict != "PROVED":
+            raise ValueError(f"{file.name}: {compiled.verdict}: {compiled.diagnostics}")
+        built = build(render(compiled.payload), problem.task.profile.arch)
+        variant, launches = concretise(built.rendered, problem.task.workload.timed[0])
+        kernels = read_cubin(built.cubin).kernels
+        arrays = {a.name for a in problem.task.workload.arrays}
+        if variant < 0 or any(x.kernel not in kernels for x in launches):
+            raise ValueError(f"{file.name}: the original would run")
+        if any(isinstance(a, BufferArg) and a.name not in arrays for x in launches for a in x.args):
+            raise ValueError(f"{file.name}: a launch needs an array that the workload lacks")
+        programs.append(Program(file.stem, text, built, launches))
+    return Prepared(kernel, problem, tuple(programs))

@@ -1,0 +1,94 @@
+"""The functions of kernels/ as somebody would write them in PyTorch, to be run eagerly and by torch.compile.
+
+torch is handed in, never imported here, so that the names are known where it is not installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Tensor = Any
+Function = Callable[..., Tensor]
+
+
+@dataclass(frozen=True)
+class Work:
+    """One kernel's function.
+
+    eager      takes the arrays that the kernel reads, in the order of its parameters; gives the result
+    compiled   what is handed to torch.compile, where another way of writing it is faster there
+    interior   the kernel leaves the border of its output alone, and the result has only the interior
+    """
+
+    eager: Function
+    compiled: Function
+    interior: bool = False
+
+
+def works(torch: Any, scalars: Mapping[str, float]) -> dict[str, Work]:
+    """By name of the kernel. `torch` may be None if nothing is called; `scalars` as the kernel is timed."""
+
+    def softmax(x: Tensor) -> Tensor:
+        return torch.softmax(x, 1)
+
+    def rmsnorm(x: Tensor, weight: Tensor) -> Tensor:
+        return torch.nn.functional.rms_norm(x, weight.shape, weight, 1e-6)
+
+    def layernorm(x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
+        return torch.nn.functional.layer_norm(x, gamma.shape, gamma, beta, 1e-5)
+
+    def gelu(x: Tensor) -> Tensor:
+        return torch.nn.functional.gelu(x, approximate="tanh")
+
+    def add(a: Tensor, b: Tensor) -> Tensor:
+        return a + b
+
+    def saxpy(x: Tensor, y: Tensor) -> Tensor:
+        return y.add_(x, alpha=scalars["alpha"])
+
+    def transpose(x: Tensor) -> Tensor:
+        return x.t().contiguous()
+
+    def row_sum(x: Tensor) -> Tensor:
+        return x.sum(1)
+
+    def column_sum(x: Tensor) -> Tensor:
+        return x.sum(0)
+
+    def matvec(a: Tensor, x: Tensor) -> Tensor:
+        return torch.mv(a, x)
+
+    def matmul(a: Tensor, b: Tensor) -> Tensor:
+        return torch.mm(a, b)
+
+    def stencil(x: Tensor) -> Tensor:
+        around = x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:]
+        return 0.2 * (x[1:-1, 1:-1] + around)
+
+    def convolution(x: Tensor, w: Tensor) -> Tensor:
+        return torch.nn.functional.conv2d(x[None, None], w.view(1, 1, 3, 3))[0, 0]
+
+    def nine_terms(x: Tensor, w: Tensor) -> Tensor:
+        rows, cols = x.shape
+        terms = [w[3 * a + b] * x[a : rows - 2 + a, b : cols - 2 + b] for a in range(3) for b in range(3)]
+        return sum(terms[1:], terms[0])
+
+    plain = {
+        "softmax": softmax,
+        "rmsnorm": rmsnorm,
+        "layernorm": layernorm,
+        "transpose": transpose,
+        "matmul": matmul,
+        "row_sum": row_sum,
+        "column_sum": column_sum,
+        "matvec": matvec,
+        "gelu": gelu,
+        "vecadd": add,
+        "saxpy": saxpy,
+    }
+    return {
+        "stencil": Work(stencil, stencil, interior=True),
+        "stencil3x3": Work(convolution, nine_terms, interior=True),
+    } | {name: Work(f, f) for name, f in plain.items()}

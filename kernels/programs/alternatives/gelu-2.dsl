@@ -1,0 +1,8 @@
+specialize(count % 4096 == 0)
+split(idx, 2)
+split(idx.o, 128)
+split(idx.o.o, 2)
+bind(idx.o.o.o, grid.x)
+bind(idx.o.i, thread.x)
+unroll(idx.o.o.i)
+vectorize(idx.i, 2)
