@@ -100,12 +100,32 @@ def _too_fast(measured: Measured, bound: Bound, where: str, sequence: int) -> Do
     return None
 
 
-def clock_moved(measured: Measured) -> bool:
-    """Whether the SM clock after the samples is another than before; False when nobody knows."""
+def clock_shift(measured: Measured) -> float:
+    """By which factor the SM clock after the samples differs from before, up or down: at least 1.
+
+    1 where it moved no more than clocks do, and when nobody knows.
+    """
     before, after = measured.clocks
-    if before is None or after is None or not before.sm_mhz:
-        return False
-    return abs(after.sm_mhz / before.sm_mhz - 1) > CLOCK_MOVED
+    if before is None or after is None or not before.sm_mhz or not after.sm_mhz:
+        return 1.0
+    ratio = after.sm_mhz / before.sm_mhz
+    return max(ratio, 1 / ratio) if abs(ratio - 1) > CLOCK_MOVED else 1.0
+
+
+def clock_moved(measured: Measured) -> bool:
+    """Whether samples were taken at another clock than others; False when nobody knows."""
+    return clock_shift(measured) > 1.0
+
+
+def unsteady(measured: Measured, where: str) -> str | None:
+    """In a sentence that the clock moved; None when it did not. `where` says the sizes."""
+    before, after = measured.clocks
+    if before is None or after is None or not clock_moved(measured):
+        return None
+    return (
+        f"{where}: the SM clock moved from {before.sm_mhz} to {after.sm_mhz} MHz during the samples, "
+        "which were taken twice: its time is uncertain by as much"
+    )
 
 
 def summary(measured: Measured, sequence: int = 0) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,10 @@ from evolve.scoring.audit import Doubt
 
 MARGIN = 1.005
 """A challenger is better when the confidence interval of the ratio excludes 1 by more than 0.5 %."""
+UNDECIDED = (
+    "undecided: the SM clock moved during the samples, which were taken twice, and the first is not faster "
+    "by more than that"
+)
 RESAMPLES = 500
 
 
@@ -37,6 +41,17 @@ def lost(failed: Doubt, by: int) -> Duel:
     if failed.status != "incorrect":
         return Duel(better=by == 1, message=failed.message)
     return Duel(better=by == 1, wrong=by, message=failed.message)
+
+
+def decided(ratios: Sequence[tuple[float, float]], shifts: Sequence[float]) -> tuple[bool, str]:
+    """Whether the first is better at all sizes, and why not where clocks that moved are the reason.
+
+    `ratios` as `ratio_interval` gives them, `shifts` by which factor the clock moved meanwhile. Samples are
+    interleaved, so most of it cancels; no more than the shift can be left of it.
+    """
+    if all(low > MARGIN * shift for (low, _), shift in zip(ratios, shifts, strict=True)):
+        return True, ""
+    return False, UNDECIDED if all(low > MARGIN for low, _ in ratios) else ""
 
 
 def ratio_interval(a: NDArray[Any], b: NDArray[Any]) -> tuple[float, float]:

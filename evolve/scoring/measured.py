@@ -23,11 +23,11 @@ from evolve.codegen.rendered import Rendered, concretise, concretise_variant
 from evolve.devices.cuda.client import CudaWorker
 from evolve.devices.cuda.messages import Measure, Measured
 from evolve.ir.errors import EvolveError
-from evolve.scoring.audit import HELD, clock_moved, doubt, record, summary
+from evolve.scoring.audit import HELD, clock_moved, clock_shift, doubt, record, summary, unsteady
 from evolve.scoring.built import BuildError, Built, build
 from evolve.scoring.correctness import Plan, at_sizes, original_plan, variant_plan
 from evolve.scoring.detail import Spent, describe
-from evolve.scoring.duel import MARGIN, Duel, lost, ratio_interval
+from evolve.scoring.duel import Duel, decided, lost, ratio_interval
 from evolve.scoring.fitness import fitness
 from evolve.scoring.held_out import HeldOut, draw, examine
 from evolve.scoring.model import modelled
@@ -140,6 +140,7 @@ class MeasuredScorer:
         built = [first, second]
         ratios: list[tuple[float, float]] = []
         batched: list[bool] = []
+        shifts: list[float] = []
         totals = [0.0, 0.0]
         for k, shape in enumerate(self.shapes):
             launches = tuple(concretise(b.rendered, shape.sizes)[1] for b in built)
@@ -168,9 +169,14 @@ class MeasuredScorer:
             totals[1] += float(np.median(b_)) * 1e-6
             ratios.append(ratio_interval(a, b_))
             batched.append(in_batches)
-        better = all(low > MARGIN for low, _ in ratios)
-        detail = {"ratio_interval": [list(r) for r in ratios], "in_batches": batched}
-        return Duel(totals[0], totals[1], better, detail)
+            shifts.append(clock_shift(done))
+        better, why = decided(ratios, shifts)
+        detail = {
+            "ratio_interval": [list(r) for r in ratios],
+            "in_batches": batched,
+            "clock_moved": [s > 1.0 for s in shifts],
+        }
+        return Duel(totals[0], totals[1], better, detail, message=why)
 
     def _far(self, first: Built, second: Built) -> bool:
         """Whether their scores leave no doubt which is faster."""
@@ -203,6 +209,7 @@ class MeasuredScorer:
         times: list[float] = []
         timing: list[dict[str, Any]] = []
         variants: list[int] = []
+        unsure: list[str] = []
         for k, shape in enumerate(self.shapes):
             variant, launches = concretise(rendered, shape.sizes)
             variants.append(variant)
@@ -228,6 +235,7 @@ class MeasuredScorer:
                     bad.status, rendered.text, sum(times), detail={"audit": audit}, message=bad.message
                 )
             timing.append(summary(done) | {"right_by": shape.source, "input_sets": len(shape.keys)})
+            unsure += [said] if (said := unsteady(done, at_sizes(shape.sizes))) else []
             if is_original:
                 self.timed.original_s[k] = times[-1]
         detail = describe(rendered, read_cubin(cubin), variants, len(plan), (s for s, _ in plan)) | {
@@ -241,7 +249,13 @@ class MeasuredScorer:
         }
         report = gap(self.task.bounds[0], Breakdown(times[0], "measured"))
         return Outcome(
-            "scored", rendered.text, sum(times), fitness(self.task, times), report.to_json(), detail
+            "scored",
+            rendered.text,
+            sum(times),
+            fitness(self.task, times),
+            report.to_json(),
+            detail,
+            "; ".join(unsure),
         )
 
     def _plan(self, rendered: Rendered) -> Plan:

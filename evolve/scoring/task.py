@@ -79,7 +79,7 @@ class Outcome:
     source    the CUDA text
     gap       the gap report of the first timed shape, JSON data
     detail    registers, shared memory, variant, shapes checked …, JSON data
-    message   why it is not scored
+    message   why it is not scored, or what makes its time uncertain
     """
 
     status: Status

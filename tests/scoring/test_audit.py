@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from evolve.devices.cuda.messages import Batch, Clocks, Measured, Mismatch
-from evolve.scoring.audit import clock_moved, doubt, record, summary, times_us
+from evolve.scoring.audit import clock_moved, clock_shift, doubt, record, summary, times_us, unsteady
 from evolve.sol.bound import Bound
 
 BOUND = Bound(
@@ -98,3 +98,22 @@ def test_records_are_json() -> None:
     assert audit["measured"]["samples_us"] == [[120.0] * 10] and audit["floor_s"] == pytest.approx(95e-6)
     assert audit["digests"] == {"timed:0:0": {"y": "00000000000000ff"}}
     assert json.loads(json.dumps(summary(done)))["batch"]["kernel_us"] == 3.0
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shift"),
+    [(1980, 1980, 1.0), (2000, 1961, 1.0), (2000, 1900, 2000 / 1900), (1000, 1100, 1.1)],
+)
+def test_how_far_the_clock_moved(before: int, after: int, shift: float) -> None:
+    """Within 2 % clocks move all the time; up is as far as down."""
+    taken = replace(GOOD, clocks=(clocks(before), clocks(after)))
+    assert clock_shift(taken) == pytest.approx(shift)
+    said = unsteady(taken, "n=5")
+    assert (said is not None) == (shift > 1.0) == clock_moved(taken)
+    assert said is None or f"from {before} to {after} MHz" in said
+
+
+def test_clocks_that_nobody_knows_have_not_moved() -> None:
+    for unknown in ((None, None), (clocks(1980), None), (clocks(0), clocks(1980)), (clocks(1980), clocks(0))):
+        taken = replace(GOOD, clocks=unknown)
+        assert clock_shift(taken) == 1.0 and unsteady(taken, "n=5") is None

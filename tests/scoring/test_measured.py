@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from evolve.devices.cuda.messages import Clocks
 from evolve.ir.errors import EvolveError
 from evolve.ir.expr import TRUE
 from evolve.scoring import timed
@@ -362,6 +363,39 @@ def test_a_duel_is_lost_by_wrong_results(make: Make) -> None:
     scorer = make(costs={"cheat": 1.0}, cheat=one_element, fast=vecadd)
     duel = scorer.compare(built("cheat"), built("fast"))
     assert not duel.better and duel.wrong == 0 and "wrong" in duel.message
+
+
+class Moving:
+    """A clock that falls by 4 % during every measurement."""
+
+    def __init__(self) -> None:
+        self.readings = 0
+
+    def read(self) -> Clocks:
+        self.readings += 1
+        return Clocks(1980 if self.readings % 2 else 1900, 3000, 40, 300.0, ())
+
+
+def test_a_score_says_that_the_clock_moved_in_both_takes(make: Make) -> None:
+    scorer = make(better=vecadd)
+    scorer.worker.local.nvml = Moving()
+    got = scorer.score_rendered(candidate("better"))
+    assert got.status == "scored" and got.time_s == pytest.approx(50e-6)
+    assert "moved from 1980 to 1900 MHz" in got.message and got.detail["timing"][0]["clock_moved"]
+    assert scorer.worker.local.nvml.readings == 4
+
+
+def test_a_duel_that_the_clock_could_have_decided_is_undecided(make: Make) -> None:
+    costs = {"fast": 100.0, "near": 103.0, "far": 110.0}
+    scorer = make(costs=costs, fast=vecadd, near=vecadd, far=vecadd)
+    assert scorer.compare(built("fast"), built("near")).better
+    scorer.worker.local.nvml = Moving()
+    near, far = (scorer.compare(built("fast"), built(n)) for n in ("near", "far"))
+    assert not near.better and near.wrong is None and near.message.startswith("undecided: the SM clock moved")
+    assert near.first_s == pytest.approx(100e-6) and near.detail["clock_moved"] == [True]
+    assert far.better and far.message == ""
+    slower = scorer.compare(built("near"), built("fast"))
+    assert not slower.better and slower.message == ""
 
 
 def test_a_task_that_cannot_tell_zeros_is_refused(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
