@@ -66,7 +66,7 @@ def test_a_program_that_is_not_proved_is_not_timed(tmp_path: object, monkeypatch
         prepare("row_sum", ESTIMATED)
 
 
-# ---- what the functions compute, as far as they are written with operators only
+# ---- what the functions compute; without PyTorch, those that are written with operators only
 
 
 @pytest.mark.parametrize("kernel", ["stencil", "stencil3x3"])
@@ -76,6 +76,19 @@ def test_the_interior_is_what_the_kernel_writes(kernel: str) -> None:
     given = [a.astype(float) for name, a in of.arrays.items() if name != output]
     got = works(None, {})[kernel].compiled(*given)
     assert np.allclose(got, of.wanted[output][1:-1, 1:-1], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_both_functions_are_the_kernels_own(kernel: str) -> None:
+    torch = pytest.importorskip("torch")
+    of = workload(kernel)
+    (output,) = of.outputs
+    work = works(torch, of.scalars)[kernel]
+    want = of.wanted[output][1:-1, 1:-1] if work.interior else of.wanted[output]
+    for function in (work.eager, work.compiled):
+        given = {n: torch.from_numpy(a.astype(float)) for n, a in of.arrays.items()}
+        got = function(*(t for n, t in given.items() if n != output or kernel == "saxpy"))
+        assert np.allclose(got.numpy(), want, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
