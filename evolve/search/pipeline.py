@@ -20,7 +20,7 @@ from typing import Any
 from evolve.ir.errors import EvolveError
 from evolve.search.pool import PoolEvaluator, as_failure, compile_job, send_outcome
 from evolve.search.problem import Comparison, Compiled, Problem, Score
-from evolve.search.processes import Forked, fork
+from evolve.search.processes import BUILDER_BYTES, Forked, fork
 from evolve.search.workers import (
     Admit,
     Known,
@@ -102,7 +102,7 @@ class PipelineEvaluator(PoolEvaluator):
     # ---- processes
 
     def _spawn(self) -> Forked:
-        return fork(partial(_build, self._problem), self._forked())
+        return fork(partial(_build, self._problem), self._forked(), headroom=BUILDER_BYTES)
 
     def _spawn_gpu(self, gpu: int) -> Forked:
         return fork(partial(_run, self._measuring, gpu), self._forked(), self._measuring.close)

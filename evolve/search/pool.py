@@ -19,6 +19,7 @@ from evolve.search.processes import Forked, fork
 from evolve.search.workers import (
     Admit,
     Known,
+    Measuring,
     Outcome,
     Staged,
     admit_all,
@@ -30,6 +31,10 @@ from evolve.search.workers import (
     plain_score,
 )
 
+BUILD_LIMIT_S = 120.0
+"""For one program, where a worker analyses and compiles and another process measures."""
+SCORE_LIMIT_S = 900.0
+"""Where a worker also runs the program, on the host: compiling and running there have limits of their own."""
 _POLL_S = 0.2
 _BATCH = 4
 
@@ -48,6 +53,7 @@ class PoolEvaluator:
         self._outcomes: dict[int, Outcome | EvolveError] = {}
         self._workers: list[Forked] = []
         self._batch = _BATCH if isinstance(problem, Staged) else 1
+        self._builds_only = isinstance(problem, Measuring)
         atexit.register(self.close)
 
     def baseline(self) -> Score:
@@ -110,7 +116,15 @@ class PoolEvaluator:
         for pipe in speaking:
             assert isinstance(pipe, Connection)
             self._hear(busy[pipe], known)
+        for worker in self._workers:
+            # What it has said and nobody has heard may be that it is on another job by now.
+            if worker.pipe not in speaking:
+                worker.give_up(self._limit_s)
         return bool(speaking)
+
+    @property
+    def _limit_s(self) -> float:
+        return BUILD_LIMIT_S if self._builds_only else SCORE_LIMIT_S
 
     def _hear(self, worker: Forked, known: Known) -> None:
         try:
@@ -138,7 +152,8 @@ class PoolEvaluator:
     def _replace(self, worker: Forked) -> None:
         """A worker broke off: the candidate it was on pays for it, the others are evaluated again."""
         assert worker.at is not None
-        self._outcomes[worker.at] = self._died(worker.at, worker.bury())
+        how = worker.bury()
+        self._outcomes[worker.at] = self._gave_up(worker.at) if worker.late else self._died(worker.at, how)
         lost = [(n, text) for n, text in worker.jobs.items() if n != worker.at]
         self._waiting = sorted([*lost, *self._waiting])
         self._workers[self._workers.index(worker)] = self._spawn()
@@ -149,6 +164,16 @@ class PoolEvaluator:
             return Outcome(Compiled("UNKNOWN", ({"code": "E-INTERNAL", "message": message},)), fault=True)
         compiled = Compiled("PROVED", module_hash=self._compiled[job])
         return Outcome(compiled, Score("quarantined", message=f"not judged: {message}"), fault=True)
+
+    def _gave_up(self, job: int) -> Outcome:
+        """A program that took too long: not an error of ours, and nothing was found wrong with it."""
+        message = f"it was given up after {self._limit_s:g} s"
+        if job not in self._compiled:
+            return Outcome(Compiled("UNKNOWN", ({"code": "E-TIME", "message": f"{message} of analysis"},)))
+        compiled = Compiled("PROVED", module_hash=self._compiled[job])
+        if self._builds_only:
+            return Outcome(compiled, Score("compile_failed", message=f"{message} of compiling"))
+        return Outcome(compiled, Score("quarantined", message=f"not judged: {message}"))
 
     def compare(self, first: str, second: str) -> Comparison:
         """Times two programs in this process, while the workers go on."""

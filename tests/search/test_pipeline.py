@@ -14,11 +14,12 @@ import pytest
 
 from evolve.ir.errors import EvolveError
 from evolve.search import pipeline as pipelined
+from evolve.search import pool
 from evolve.search.pipeline import AT_HAND, PipelineEvaluator
 from evolve.search.prefilter import Decision
 from evolve.search.problem import Comparison, Compiled, Score
 from evolve.search.workers import Measuring, SerialEvaluator
-from tests.search.fake import FakeProblem
+from tests.search.fake import FakeProblem, FakeProgram
 from tests.search.test_pool import TEXTS, essence, outcomes
 
 
@@ -197,3 +198,52 @@ def test_nothing_is_left_running() -> None:
         assert pid is not None
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+@dataclass
+class SleepyProblem(MeasuredProblem):
+    """`warps` 29 never ends to compile, 31 to build, 8 (the fastest) to explain."""
+
+    def compile(self, program: FakeProgram) -> Compiled:
+        self.sleep_if(program, 29)
+        return FakeProblem.compile(self, program)
+
+    def build(self, compiled: Compiled) -> Score | Any:
+        self.sleep_if(compiled.payload, 31)
+        return super().build(compiled)
+
+    def explain_time(self, built: Any, score: Score) -> Score:
+        self.sleep_if(built.payload, 8)
+        return super().explain_time(built, score)
+
+    def sleep_if(self, program: FakeProgram, warps: int) -> None:
+        if dict(program.settings).get("warps") == warps:
+            time.sleep(600)
+
+
+@pytest.mark.parametrize(
+    ("warps", "verdict", "status"),
+    [
+        (29, "UNKNOWN", None),
+        (31, "PROVED", "compile_failed"),
+        (8, "PROVED", "scored"),
+    ],
+)
+def test_a_builder_that_does_not_come_back_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, warps: int, verdict: str, status: str | None
+) -> None:
+    """What hangs while it is translated pays; what hangs in the model goes on without."""
+    monkeypatch.setattr(pool, "BUILD_LIMIT_S", 0.5)
+    texts = [f"set(tile, {64 + n})\n" for n in range(8)]
+    texts.insert(0, f"set(tile, 64)\nset(warps, {warps})\n")
+    begin = time.monotonic()
+    found = outcomes(PipelineEvaluator(SleepyProblem(), 2, 1), texts)
+    assert 0.5 < time.monotonic() - begin < 60
+    one = found.pop(0)
+    assert not one.fault and one.compiled.verdict == verdict
+    assert (one.score.status if one.score else None) == status
+    if verdict == "UNKNOWN":
+        assert one.compiled.diagnostics[0]["code"] == "E-TIME"
+    elif status == "compile_failed":
+        assert one.score is not None and "given up after 0.5 s of compiling" in one.score.message
+    assert all(o.score and o.score.status == "scored" for o in found)

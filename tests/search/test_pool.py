@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +12,11 @@ from typing import Any
 import pytest
 
 from evolve.ir.errors import EvolveError
+from evolve.search import pool
 from evolve.search.pool import PoolEvaluator
 from evolve.search.problem import Compiled, Score
 from evolve.search.workers import Evaluator, Outcome, SerialEvaluator
-from tests.search.fake import FakeProblem
+from tests.search.fake import FakeProblem, FakeProgram
 
 TEXTS = [
     f"set(tile, {tile})\nset(width, {width})\n" for width in (1, 2) for tile in (64, 7, 11, 13, 32, 23, 16)
@@ -90,6 +92,58 @@ def test_only_the_program_that_ends_its_worker_pays(culprit: str, place: int) ->
     said = dead.score.message if dead.score else str(dead.compiled.diagnostics)
     assert "SIGKILL" in said
     assert all(o.score and o.score.status == "scored" for n, o in enumerate(found) if n != place)
+
+
+@dataclass
+class SleepyProblem(FakeProblem):
+    """`width` 29 never ends to compile, 31 to score."""
+
+    def compile(self, program: FakeProgram) -> Compiled:
+        self.sleep_if(program, 29)
+        return FakeProblem.compile(self, program)
+
+    def score(self, compiled: Compiled) -> Score:
+        self.sleep_if(compiled.payload, 31)
+        return FakeProblem.score(self, compiled)
+
+    def sleep_if(self, program: FakeProgram, width: int) -> None:
+        if dict(program.settings).get("width") == width:
+            time.sleep(600)
+
+
+@pytest.mark.parametrize("place", [0, 3])
+@pytest.mark.parametrize(
+    ("culprit", "status", "said"),
+    [(29, None, "analysis"), (31, "quarantined", "not judged: it was given up")],
+)
+def test_what_takes_too_long_is_given_up_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch, culprit: int, status: str | None, said: str, place: int
+) -> None:
+    monkeypatch.setattr(pool, "SCORE_LIMIT_S", 0.5)
+    texts = [f"set(tile, {64 + n})\n" for n in range(6)]
+    texts.insert(place, f"set(width, {culprit})\n")
+    begin = time.monotonic()
+    found = outcomes(PoolEvaluator(SleepyProblem(), 2), texts)
+    assert time.monotonic() - begin < 60
+    given_up = found.pop(place)
+    assert (given_up.score.status if given_up.score else None) == status and not given_up.fault
+    assert said in (given_up.score.message if given_up.score else given_up.compiled.diagnostics[0]["message"])
+    assert all(o.score and o.score.status == "scored" for o in found)
+
+
+def test_a_worker_that_nobody_listened_to_is_not_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is for one program, however long the parent was busy with something else."""
+    monkeypatch.setattr(pool, "SCORE_LIMIT_S", 0.5)
+    texts = [f"set(tile, {64 + n})\n" for n in range(4)]
+    evaluator = PoolEvaluator(StagedProblem(), 1)
+    try:
+        for number, text in enumerate(texts, start=1):
+            evaluator.start(number, text)
+        time.sleep(1.0)
+        found = [evaluator.finish(n, lambda module: False, lambda: None) for n in range(1, 5)]
+    finally:
+        evaluator.close()
+    assert all(o.score and o.score.status == "scored" for o in found)
 
 
 def test_twins_in_one_batch_are_scored_once() -> None:
