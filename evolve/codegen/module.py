@@ -15,7 +15,7 @@ from evolve.codegen.rendered import LineOrigin, Rendered, RenderedLaunch, Render
 from evolve.ir.affine import Ranges
 from evolve.ir.expr import TRUE, Binary, BinaryOp, Const, Expr, compare, conjunction, index, var
 from evolve.ir.kernel import Kernel, Module, Variant
-from evolve.ir.printer import print_expr
+from evolve.ir.printer import print_expr, print_premise
 from evolve.ir.scope import conjuncts
 from evolve.ir.stmt import For
 from evolve.ir.visit import local_buffers, variables, walk
@@ -51,8 +51,8 @@ def render(module: Module) -> Rendered:
             RenderedLaunch(name, e.params, e.grid, e.block, note=_geometry(e)) for name, _, e in emitted
         )
         variants.append(RenderedVariant(guard, launches))
-        for name, _, e in emitted:
-            parts.append([*_heading(name, guard, e), *e.nodes])
+        for name, kernel, e in emitted:
+            parts.append([*_heading(name, guard, e, kernel), *e.nodes])
     return _assemble(module, tuple(variants), parts, collectives)
 
 
@@ -63,7 +63,7 @@ def render_kernel(kernel: Kernel, name: str | None = None) -> tuple[str, Rendere
     e = emitter.emit()
     guard = _guard(Variant(TRUE, (kernel,)), [e])
     launch = RenderedLaunch(emitter.name, e.params, e.grid, e.block, note=_geometry(e))
-    lines = [t for t, _ in layout([*_heading(emitter.name, guard, e), *e.nodes])]
+    lines = [t for t, _ in layout([*_heading(emitter.name, guard, e, kernel), *e.nodes])]
     text = prelude("\n".join(lines) + "\n".join(collectives.texts))
     text += "".join(f"{t}\n" for t in collectives.texts) + "\n".join(lines) + "\n"
     return text, RenderedVariant(guard, (launch,))
@@ -152,12 +152,19 @@ def _trim(dims: tuple[Expr, Expr, Expr]) -> tuple[Expr, ...]:
     return tuple(out)
 
 
-def _heading(name: str, guard: Expr, e: EmittedKernel) -> list[Node]:
+def _heading(name: str, guard: Expr, e: EmittedKernel, kernel: Kernel) -> list[Node]:
     out = [line(f"// Launch {name} with {_geometry(e)}.")]
     terms = [_c_condition(t) for t in conjuncts((guard,)) if variables(t)]
     if terms:
         out += [line(f"// {t}") for t in _wrapped("Valid when ", terms)]
     out.append(line(f"// Relies on this: {ASSUMPTIONS[0]}."))
+    out += [line(f"// And on this: {print_premise(c)}.") for c in kernel.contents]
+    for size in sorted(kernel.implied):
+        long = [b.name for b in kernel.buffers if any(size in variables(x) for x in b.extents)]
+        if long:
+            out.append(
+                line(f"// {size} is how long {' and '.join(long)} must be, along the first dimension.")
+            )
     return out
 
 

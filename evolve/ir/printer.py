@@ -111,6 +111,12 @@ def _contents(c: Contents) -> str:
     return f"values of {c.buffer}: from {print_expr(c.low)}, below {print_expr(c.high)}{order}"
 
 
+def print_premise(c: Contents) -> str:
+    """A premise as a sentence without its full stop."""
+    order = ", none less than the one before" if c.nondecreasing else ""
+    return f"{c.buffer} holds integers from {print_expr(c.low)}, below {print_expr(c.high)}{order}"
+
+
 def print_kernel(k: Kernel, *, origins: bool = False) -> str:
     """The whole kernel: parameters, assumptions, body."""
     head = [f"kernel {k.name}({', '.join(k.params)})"]

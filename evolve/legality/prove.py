@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection
 
 from evolve.dsl.diagnostic import Diagnostic
 from evolve.ir.expr import Expr
-from evolve.ir.kernel import Contents, Kernel
+from evolve.ir.kernel import Kernel
 from evolve.ir.poly import Frame, IslLimitError, NonAffineError, Sizes, fixed_scalars, limited, sizes_of
-from evolve.ir.printer import print_expr
+from evolve.ir.printer import print_expr, print_premise
 from evolve.legality.analysis import SET_UP, analysis_of, facts_of
 from evolve.legality.bounds import check_bounds
 from evolve.legality.coverage import check_coverage
@@ -94,7 +94,11 @@ def _prove(source: Kernel, target: Kernel, limits: Limits, skip: Collection[str]
         if sizes.known.is_empty():
             raise ModelError("E-ASSUME", "no sizes satisfy the assumptions")
         model = analysis.model(target)
-        launch = (*alignments(target), *map(print_expr, grid_facts(target)), *map(_premise, target.contents))
+        launch = (
+            *alignments(target),
+            *map(print_expr, grid_facts(target)),
+            *map(print_premise, target.contents),
+        )
         proof = Proof(original, model, analysis, Flow(model, limits.operations), limits)
         findings += proof.claims()
     except (ModelError, NonAffineError, IslLimitError) as e:
@@ -118,11 +122,6 @@ def _prove(source: Kernel, target: Kernel, limits: Limits, skip: Collection[str]
         _assumptions(facts, opaque, launch),
         tuple(runs),
     )
-
-
-def _premise(c: Contents) -> str:
-    order = ", none less than the one before" if c.nondecreasing else ""
-    return f"{c.buffer} holds integers from {print_expr(c.low)}, below {print_expr(c.high)}{order}"
 
 
 def _keeps_assumptions(source: Kernel, facts: tuple[Expr, ...]) -> None:

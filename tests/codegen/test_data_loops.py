@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -101,12 +102,22 @@ def test_subscripts_are_read_in_vectors() -> None:
     assert "y4.y = x[idx4.y];" in text
 
 
+def test_the_text_says_what_it_takes_for_granted() -> None:
+    text = text_of(lifted("spmv"), BY_THREAD)
+    assert (
+        "// And on this: rowptr holds integers from 0, below col_size + 1, none less than the one before.\n"
+        in text
+    )
+    assert "// col_size is how long col and val must be, along the first dimension.\n" in text
+
+
 def test_no_condition_asks_for_a_length_that_no_parameter_has() -> None:
     found = lifted("embedding")
     made = module(found, "bind(t, grid.x)\nsplit(c, 64)\nbind(c.i, thread.x)\n")
     assert made is not None
     rendered = render(made)
-    assert "table_size" not in rendered.text
+    code = re.sub("//.*", "", rendered.text)
+    assert "table_size" in rendered.text and "table_size" not in code
     assert "table_size" not in render_launcher(rendered, rendered.original.params)
 
 

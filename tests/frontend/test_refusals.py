@@ -34,7 +34,9 @@ BODIES = {
     "chase": ("  int c = 0;\n  for (int j = 0; j < m; ++j) { y[i] += x[c]; c = idx[c]; }", 5, "subscript"),
     "float as subscript": ("  y[i] = x[(int)x[i]];", 4, "subscript"),
     "chosen subscript": ("  y[i] = x[idx[i] > 3 ? idx[i] : 3];", 4, "subscript"),
-    "local array by data": ("  float t[4] = {1, 2, 3, 4};\n  y[i] = t[idx[i]];", 5, "subscript of a local array"),
+    "local array by data": (
+        "  float t[4] = {1, 2, 3, 4};\n  y[i] = t[idx[i]];", 5, "subscript of a local array"
+    ),
     "last of a row": ("  for (int j = 0; j < idx[i]; ++j) y[i] = x[j];", 4, "assignment"),
     "elements of a row": ("  for (int j = idx[i]; j < idx[i + 1]; ++j) y[j] = x[i];", 4, "store"),
     "store under data": ("  if (x[i] > 0.f) y[i] = x[i];", 4, "store"),
