@@ -7,11 +7,9 @@ of this scorer, so nothing that proposes candidates can know it.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -22,6 +20,7 @@ from evolve.codegen.module import render
 from evolve.codegen.rendered import Rendered, concretise, concretise_variant
 from evolve.devices.cuda.client import CudaWorker
 from evolve.devices.cuda.messages import Measure, Measured
+from evolve.devices.cuda.scratch import Scratch
 from evolve.ir.errors import EvolveError
 from evolve.scoring.audit import HELD, clock_moved, clock_shift, doubt, record, summary, unsteady
 from evolve.scoring.built import BuildError, Built, build
@@ -68,13 +67,13 @@ class MeasuredScorer:
         self.secret = int.from_bytes(os.urandom(8), "little") if secret is None else secret
         self.references = References(replace(task, seed=secret_seed(self.secret, "check")))
         self.worker = CudaWorker(ordinal)
-        self.folder = tempfile.TemporaryDirectory(prefix="evolve-")
+        self.folder = Scratch()
         self._original = build(render(task.original), self.worker.info.arch)
         self.small = SmallSizes(task, self.references, self.worker, self._original)
         self._times: OrderedDict[bytes, float] = OrderedDict()
         self._best: float | None = None
         self._best_us: list[float] | None = None
-        self._preparation = Preparation(task, self.worker, Path(self.folder.name), self.secret)
+        self._preparation = Preparation(task, self.worker, self.folder.path, self.secret)
         self.shapes: list[TimedShape] = []
         for k, sizes in enumerate(task.workload.timed):
             self._preparation.anticipate(k, sizes)
@@ -194,7 +193,7 @@ class MeasuredScorer:
         """Ends the worker and removes the files."""
         self._preparation.close()
         self.worker.close()
-        self.folder.cleanup()
+        self.folder.close()
 
     # ---- one look at a candidate
 

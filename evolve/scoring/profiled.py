@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import replace
 from math import prod
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 from evolve.codegen.rendered import concretise
 from evolve.devices.cuda.alone import Run
 from evolve.devices.cuda.profiler import Unavailable, profile
+from evolve.devices.cuda.scratch import Scratch
 from evolve.scoring.built import Built
 from evolve.scoring.references import References
 from evolve.scoring.task import Task
@@ -34,7 +34,7 @@ class Profiling:
         self.secret = secret
         self.ordinal = ordinal
         self.unavailable: Unavailable | None = None
-        self._folder = tempfile.TemporaryDirectory(prefix="evolve-profile-")
+        self._folder = Scratch()
         self._arrays: dict[str, Path | int] | None = None
 
     def counted(self, built: Built, breakdown: Breakdown) -> Breakdown:
@@ -52,7 +52,7 @@ class Profiling:
 
     def close(self) -> None:
         """Removes the files."""
-        self._folder.cleanup()
+        self._folder.close()
 
     def _inputs(self) -> dict[str, Path | int]:
         if self._arrays is None:
@@ -64,7 +64,7 @@ class Profiling:
                 if a.role == "out":
                     self._arrays[a.name] = prod(a.shape(sizes)) * numpy_dtype(a.dtype).itemsize
                     continue
-                path = Path(self._folder.name) / f"{len(self._arrays)}.npy"
+                path = self._folder.path / f"{len(self._arrays)}.npy"
                 np.save(path, inputs[a.name])
                 self._arrays[a.name] = path
         return self._arrays

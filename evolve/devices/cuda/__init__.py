@@ -1,7 +1,7 @@
 """A CUDA GPU through PyCUDA, in a worker process that owns the context and can be killed.
 
 `messages`     what parent and worker say to each other
-`client`       the parent's side: whose fault it was, and replacing a worker
+`client`       the parent's side: whose fault it was, and replacing a worker; `scratch` its large files
 `environment`  how a worker is started, and what it does not inherit
 `worker`       the process; `faults` what a driver's error means, `lock` one timed job at a time
 `memory`       arrays between guard bands; digests, poison, comparisons on the device

@@ -12,9 +12,8 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from evolve.codegen.launch import BufferArg, ConcreteLaunch
 from evolve.devices.cuda.environment import worker_environment
 from evolve.devices.cuda.launch_once import CUBIN, ENDED, JOB
 from evolve.devices.cuda.messages import Array
+from evolve.devices.cuda.scratch import Scratch
 
 MOST_READ = 4 << 20
 """Bytes of a tool's output that are looked at."""
@@ -134,8 +134,8 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 @contextmanager
 def alone(cubin: bytes, runs: Sequence[Run], ordinal: int = 0) -> Iterator[Alone]:
     """What tools can be run on, in a temporary folder."""
-    with tempfile.TemporaryDirectory(prefix="evolve-alone-") as folder:
-        yield Alone(Path(folder), cubin, runs, ordinal)
+    with closing(Scratch()) as folder:
+        yield Alone(folder.path, cubin, runs, ordinal)
 
 
 def _launch(x: ConcreteLaunch) -> dict[str, object]:
