@@ -9,14 +9,18 @@ from evolve.agents.expert.facts import Facts
 from evolve.agents.expert.grids import on_grid
 from evolve.agents.expert.shape import Inner, Shape
 from evolve.agents.expert.sketch import Sketch
-from evolve.agents.expert.text import call, choice, in_order, program
+from evolve.agents.expert.text import call, choice, each, in_order, program
+from evolve.ir.affine import linear
 from evolve.ir.effects import Mode
+from evolve.ir.expr import Var
 from evolve.ir.visit import variables
 
 WIDTHS = (4, 2, 1)
 THREADS = (256, 512, 128, 1024)
 CHUNKS = (2, 4, 1)
 ROWS = (16, 8, 32, 4, 2)
+FEW_ROWS = (8, 4)
+"""Where the rows are held in registers."""
 THREADS_OF_ROWS = (128, 256, 64)
 BLOCK = 256
 NARROW = 128
@@ -162,26 +166,66 @@ def rows_a_thread(shape: Shape, sizes: dict[str, int]) -> Iterator[Sketch]:
     if not _shares(shape, row):
         return
     inside = [x.name for x in shape.inner]
-    for rows in ROWS:
-        binds = on_grid(
-            [*((x, shape.trips[x]) for x in others), (f"{row}.o", -(-shape.trips[row] // rows))],
-            (f"{fast}.o", -(-shape.trips[fast] // THREADS_OF_ROWS[0])),
-        )
-        if binds is None:
+    # Pairs: what neighbours along the row share is loaded once too. A vector loop holds stores only; around
+    # anything else the pairs are those of a copy in registers.
+    plain = not shape.declares and not inside
+    copied = [] if plain else _in_pairs(shape, row, fast)
+    for width in (2, 1):
+        facts = Facts(shape, sizes)
+        if width > 1 and not ((plain or copied) and facts.multiple(fast, width)):
             continue
-        yield Sketch(
-            program(
-                in_order(shape.parallel, [*others, row, fast]),
-                f"split({row}, {rows})",
-                f"split({fast}, {choice(list(THREADS_OF_ROWS))})",
-                f"reorder([{row}.o, {fast}.o, {fast}.i, {row}.i])",
-                *binds,
-                f"bind({fast}.i, thread.x)",
-                call("unroll", [f"{row}.i", *inside]),
-            ),
-            f"{rows} neighbouring rows a thread: what they share is loaded once",
-            ("redundant_l2", "redundant_dram", "global_accesses", "latency"),
-        )
+        rest, lanes = (f"{fast}.o", [f"{fast}.i"]) if width > 1 else (fast, [])
+        copies = copied if lanes else []
+        last = [f"{b}_rows.{shape.ranks[b] - 1}" for b in copies]
+        for rows in ROWS if not copies else FEW_ROWS:
+            binds = on_grid(
+                [*((x, shape.trips[x]) for x in others), (f"{row}.o", -(-shape.trips[row] // rows))],
+                (f"{rest}.o", -(-shape.trips[fast] // (width * THREADS_OF_ROWS[0]))),
+            )
+            if binds is None:
+                continue
+            yield Sketch(
+                program(
+                    facts.statement(),
+                    in_order(shape.parallel, [*others, row, fast]),
+                    f"split({row}, {rows})",
+                    f"split({fast}, {width})" if lanes else None,
+                    f"split({rest}, {choice(list(THREADS_OF_ROWS))})",
+                    call("reorder", [f"{row}.o", f"{rest}.o", f"{rest}.i", f"{row}.i", *lanes]),
+                    *binds,
+                    f"bind({rest}.i, thread.x)",
+                    *(f"{b}_rows = stage({b}, at={rest}.i, scope=register)" for b in copies),
+                    call("vectorize", last, width),
+                    call("unroll", [f"{b}_rows.{shape.ranks[b] - 2}" for b in copies] + each("o", last)),
+                    call("unroll", [f"{row}.i", *(lanes if copies else ()), *inside]),
+                    f"vectorize({fast}.i, {width})" if lanes and not copies else None,
+                ),
+                f"{rows} rows a thread{', in pairs' if lanes else ''}: what neighbours share is loaded once",
+                ("redundant_l2", "redundant_dram", "global_accesses", "latency"),
+            )
+
+
+def _in_pairs(shape: Shape, row: str, fast: str) -> list[str]:
+    """Matrices of which two neighbours along `fast` read whole pairs, more than one, and several rows."""
+    small = {x.name for x in shape.inner}
+    out = []
+    for b in dict.fromkeys(w.buffer for w in shape.walks):
+        reads = [w for w in shape.reads_of(b) if row in w.uses]
+        if b in shape.written or not reads or shape.ranks[b] < 2:
+            continue
+        first, last = [], []
+        for w in reads:
+            along = linear(w.indices[-1])
+            steps = dict(along.terms)
+            moved = {n for n in small if Var(n) in steps}
+            if steps.pop(Var(fast), 0) != 1 or any(steps.pop(Var(n)) != 1 for n in moved) or steps:
+                break
+            first.append(along.constant)
+            last.append(along.constant + sum(shape.trips[n] - 1 for n in moved))
+        else:
+            if min(first) % 2 == 0 and (max(last) - min(first)) % 2 == 0 and max(last) > min(first):
+                out.append(b)
+    return out
 
 
 def _shares(shape: Shape, row: str) -> bool:

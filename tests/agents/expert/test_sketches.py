@@ -7,6 +7,7 @@ import pytest
 from evolve.agents.expert.agent import sketches
 from evolve.agents.expert.facts import Facts
 from evolve.agents.expert.grids import on_grid
+from evolve.agents.expert.maps import rows_a_thread
 from evolve.agents.expert.shape import describe
 from evolve.agents.holes import read_template
 from evolve.dsl.parser import parse
@@ -77,6 +78,22 @@ def test_the_parts_of_a_nest_are_counted() -> None:
     e = EXTENDED["product with the second operand turned, scaled and added"]
     shape = describe(problem_of("nt", e.text).info().kernel, {"m": 128, "n": 128, "k": 128})
     assert [(p.loop, p.stores) for p in shape.pieces] == [(None, False), ("t", False), (None, True)]
+
+
+@pytest.mark.parametrize(
+    ("name", "cols", "pairs"),
+    [("stencil", 8192, 5), ("stencil", 8191, 0), ("stencil3x3", 8192, 2), ("stencil3x3", 8191, 0)],
+)
+def test_neighbouring_rows_come_in_pairs_of_columns(name: str, cols: int, pairs: int) -> None:
+    """Stored together, or copied together where sums stand inside; an odd number of columns has no pairs."""
+    sizes = {"rows": 8192, "cols": cols}
+    problem = problem_of(name, (KERNELS / f"{name}.cu").read_text())
+    found = list(rows_a_thread(describe(problem.info().kernel, sizes), sizes))
+    assert sum("vectorize" in s.text for s in found) == pairs and len(found) == pairs + 5
+    for sketch in found:
+        template = read_template(sketch.text)
+        compiled = problem.compile(parse(template.fill((0,) * len(template.choices))))
+        assert compiled.verdict == "PROVED", (sketch.text, compiled.diagnostics)
 
 
 def test_needs_join_into_one_condition_that_holds() -> None:
