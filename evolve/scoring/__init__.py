@@ -7,8 +7,9 @@
 `model`          the time model on a module: estimates, and what a measured time consists of
 `estimated`      scoring without a GPU
 `measured`       scoring with one, of these parts:
-`small_sizes`    results compared on the host, element by element
+`small_sizes`    many shapes and input families, compared on the device
 `timed`          the timed sizes: resident inputs with what they must give
+`timed_sizes`    a candidate's results there; `agreed` whether the driver sees the same kernels
 `reference_gpu`  the float64 reference where it is too large for the host
 `audit`          whether a timing is to be believed
 `selftest`       whether a task can tell right from wrong at all

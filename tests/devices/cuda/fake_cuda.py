@@ -337,10 +337,13 @@ class FakeFunction:
     def __init__(self, module: FakeModule, name: str) -> None:
         self.module, self.name = module, name
         self.format = ""
+        self.most_shared = 48 << 10
 
     def set_attribute(self, attribute: int, value: int) -> None:
         if value > 200 << 10:
             raise FakeCuda.LogicError("cuFuncSetAttribute failed: invalid argument")
+        assert attribute == FakeCuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
+        self.most_shared = value
 
     def prepare(self, formats: list[str]) -> None:
         self.format = "".join(formats)
@@ -352,7 +355,7 @@ class FakeFunction:
         gpu._check()
         struct.pack(self.format, *args)
         assert self.format == FORMATS.get(self.name, self.format), f"{self.name} takes {FORMATS[self.name]}"
-        if block[0] * block[1] * block[2] > 1024:
+        if block[0] * block[1] * block[2] > 1024 or shared_size > self.most_shared:
             raise FakeCuda.LogicError("cuLaunchKernel failed: invalid argument")
         gpu.log.append(self.name)
         gpu.now_us += gpu.costs_us.get(self.name, 1.0)

@@ -12,7 +12,7 @@ import pytest
 
 from evolve.codegen.launch import BufferArg, ConcreteLaunch, ScalarArg
 from evolve.devices.compare import bounds
-from evolve.devices.cuda import timing
+from evolve.devices.cuda import launching, timing
 from evolve.devices.cuda.lock import lock_file
 from evolve.devices.cuda.messages import (
     Ask,
@@ -220,6 +220,19 @@ def test_a_refused_launch_leaves_the_context_usable(worker: Worker) -> None:
     too_much = worker.answer(Execute(PLAIN, launch("twice", shared_bytes=1 << 20), "a", ("y",)))
     assert isinstance(too_much, Executed) and too_much.fault is not None and not too_much.fault.sticky
     assert execute(worker, "twice").error is None
+
+
+@pytest.mark.parametrize("shared_bytes", [48 << 10, (48 << 10) + 1, 200 << 10])
+def test_more_dynamic_shared_memory_is_opted_in_to(
+    worker: Worker, shared_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = Execute(PLAIN, launch("twice", shared_bytes=shared_bytes), "a", ("y",))
+    got = worker.answer(request)
+    assert isinstance(got, Executed) and got.error is None and np.array_equal(got.outputs["y"], 2 * X)
+    # Without it the driver refuses the launch.
+    monkeypatch.setattr(launching, "SHARED_WITHOUT_OPT_IN", 1 << 30)
+    got = worker.answer(request)
+    assert isinstance(got, Executed) and (got.error is None) == (shared_bytes <= 48 << 10)
 
 
 def test_a_kernel_that_does_not_end(worker: Worker) -> None:
