@@ -27,6 +27,7 @@ from evolve.scoring.reference_gpu import GpuReference
 from evolve.scoring.references import References
 from evolve.scoring.task import Task
 from evolve.workload.model import Sizes
+from evolve.workload.structure import structure
 
 LIGHT_INSTANCES = 1e9
 """Statement instances up to which the reference is computed on the host, where the GPU's cannot be."""
@@ -219,7 +220,7 @@ class Preparation:
         self, references: References, sizes: Sizes, family: str, own: Mapping[str, NDArray[Any]]
     ) -> tuple[Bounds | None, str]:
         """Without a reference on the GPU."""
-        if extract(self.task.source.kernel, sizes).instances <= LIGHT_INSTANCES:
+        if extract(self.task.source.kernel, sizes, structure(self.task.workload, sizes)).instances <= LIGHT_INSTANCES:
             e = references.expected(sizes, family, keep=False)
             return {n: bounds(e.values[n], e.tolerances[n], a.dtype) for n, a in own.items()}, "reference"
         small = same_sums(self.task, sizes)

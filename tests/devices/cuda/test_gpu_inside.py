@@ -13,6 +13,7 @@ from evolve.codegen.launch import BufferArg, ConcreteLaunch, ScalarArg
 from evolve.devices.compare import bounds, left_alone, poisoned, within
 from evolve.devices.cuda.helpers import TYPES
 from evolve.devices.cuda.hidden import Hidden
+from evolve.devices.cuda.launching import Call
 from evolve.devices.cuda.memory import Resident
 from evolve.devices.cuda.messages import Ask
 from evolve.devices.cuda.worker import Worker
@@ -163,7 +164,7 @@ def test_the_flush_leaves_l2_cold_and_clean(worker: Worker) -> None:
         put_args = (BufferArg("x"), ScalarArg("n", "i32", n))
         put = worker.images.calls(built.cubin, (ConcreteLaunch("put", put_args, grid, block),), on.pointer)
 
-        def median(calls: list) -> float:
+        def median(calls: list[Call]) -> float:
             return float(np.median([timer.sample(calls, 1.0).us for _ in range(20)]))
 
         # The second of two reads finds the lines where the first one left them.
