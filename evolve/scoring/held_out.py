@@ -23,8 +23,8 @@ from evolve.scoring.task import Task, make_task, size_key
 from evolve.scoring.timed import FAMILY, ORIGINAL_LIMIT_S, Original, Preparation, secret_seed
 from evolve.workload.gates import gates, works
 from evolve.workload.model import Sizes
-from evolve.workload.structure import structure
 from evolve.workload.pitches import pitches
+from evolve.workload.structure import structure
 
 _STEPS = (1, 4, 32, 64, 128, 256)
 """Guards ask for multiples; a plain number would hardly ever be one."""
@@ -147,7 +147,10 @@ def beyond_l2(task: Task, guards: Sequence[Expr]) -> Sizes | None:
                 and all(bool(evaluate(f, tried)) for f in task.source.no_wrap)
                 and (not apart or pitches(kernel, tried) == tried)
             )
-            if not holds or extract(kernel, tried, structure(task.workload, tried)).instances > _MOST_INSTANCES:
+            if (
+                not holds
+                or extract(kernel, tried, structure(task.workload, tried)).instances > _MOST_INSTANCES
+            ):
                 continue
             made, grown = tried, bytes_at(tried) > bytes_at(made) or grown
             if bytes_at(made) >= need:

@@ -235,6 +235,7 @@ class MeasuredScorer:
                 )
             timing.append(summary(done) | {"right_by": shape.source, "input_sets": len(shape.keys)})
             unsure += [said] if (said := unsteady(done, at_sizes(shape.sizes))) else []
+            unsure += self.timed.seen_otherwise(built, k)
             if is_original:
                 self.timed.original_s[k] = times[-1]
         detail = describe(rendered, read_cubin(cubin), variants, len(plan), (s for s, _ in plan)) | {

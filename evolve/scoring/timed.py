@@ -220,7 +220,10 @@ class Preparation:
         self, references: References, sizes: Sizes, family: str, own: Mapping[str, NDArray[Any]]
     ) -> tuple[Bounds | None, str]:
         """Without a reference on the GPU."""
-        if extract(self.task.source.kernel, sizes, structure(self.task.workload, sizes)).instances <= LIGHT_INSTANCES:
+        if (
+            extract(self.task.source.kernel, sizes, structure(self.task.workload, sizes)).instances
+            <= LIGHT_INSTANCES
+        ):
             e = references.expected(sizes, family, keep=False)
             return {n: bounds(e.values[n], e.tolerances[n], a.dtype) for n, a in own.items()}, "reference"
         small = same_sums(self.task, sizes)

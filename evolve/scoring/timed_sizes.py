@@ -9,7 +9,7 @@ from evolve.codegen.launch import ConcreteLaunch
 from evolve.codegen.rendered import concretise, concretise_variant
 from evolve.devices.cuda.client import CudaWorker
 from evolve.devices.cuda.messages import Execute, Executed
-from evolve.scoring.agreed import disagreed
+from evolve.scoring.agreed import seen_otherwise
 from evolve.scoring.audit import Doubt
 from evolve.scoring.built import Built
 from evolve.scoring.correctness import at_sizes
@@ -47,6 +47,7 @@ class TimedSizes:
         self._original = original
         self._digests: OrderedDict[tuple[bytes, int], Digests] = OrderedDict()
         self._ran_us: dict[tuple[bytes, int], float] = {}
+        self._otherwise: dict[tuple[bytes, int], tuple[str, ...]] = {}
         self._seen: OrderedDict[bytes, set[tuple[int, str]]] = OrderedDict()
         self._turn = 0
 
@@ -67,13 +68,19 @@ class TimedSizes:
                 return failed, {}
             found[key] = done.digests
             self._ran_us[built.cubin, k] = done.us
-        failed = disagreed(self.worker, built.cubin, launches, self.task.profile, at)
-        if failed is not None:
-            return failed, {}
+        self._otherwise[built.cubin, k] = seen_otherwise(
+            self.worker, built.cubin, launches, self.task.profile
+        )
         self._digests[built.cubin, k] = found
         while len(self._digests) > KEPT_DIGESTS:
-            self._ran_us.pop(self._digests.popitem(last=False)[0], None)
+            old = self._digests.popitem(last=False)[0]
+            self._ran_us.pop(old, None)
+            self._otherwise.pop(old, None)
         return None, found
+
+    def seen_otherwise(self, built: Built, k: int) -> tuple[str, ...]:
+        """What the driver said of its kernels that its image or our occupancy does not, see `agreed`."""
+        return self._otherwise.get((built.cubin, k), ())
 
     def ran_us(self, built: Built, k: int) -> float:
         """What its last checked run at timed size `k` took, microseconds: an order of magnitude."""

@@ -8,7 +8,7 @@ import pytest
 from evolve.codegen.launch import BufferArg, ConcreteLaunch
 from evolve.devices.cuda.client import CudaWorker
 from evolve.devices.cuda.messages import Execute, SetArrays
-from evolve.scoring.agreed import disagreed
+from evolve.scoring.agreed import seen_otherwise
 from evolve.search.devices import choose_device, has_gpu
 from evolve.toolchain.nvrtc import compile_cuda
 
@@ -60,8 +60,8 @@ def test_every_kind_of_kernel_is_seen_alike() -> None:
         launches = [launch(name, threads) for name in NAMES for threads in (1, 32, 96)]
         launches += [launch(name, 1024) for name in ("plain", "shared", "squeezed")]
         launches += [launch("opted_in", threads, n) for n in SHARED for threads in (32, 256)]
-        said = [disagreed(worker, built.cubin, (one,), profile, str(one)) for one in launches]
-        assert [d.message for d in said if d is not None] == []
+        said = {str(one): seen_otherwise(worker, built.cubin, (one,), profile) for one in launches}
+        assert {one: what for one, what in said.items() if what} == {}
         worker.set_arrays(SetArrays("x", {"x": np.ones(4096, np.float32)}))
         for bytes_ in SHARED:
             one = (launch("opted_in", 32, bytes_),)

@@ -331,18 +331,19 @@ def test_faults_cost_their_candidate_and_the_next_is_right(make: Make) -> None:
         ({"BLOCKS": 1}, "by our occupancy (limited by threads), 1 by the driver"),
     ],
 )
-def test_what_the_driver_sees_otherwise_is_not_judged(make: Make, says: dict[str, int], said: str) -> None:
+def test_what_the_driver_sees_otherwise_is_said(make: Make, says: dict[str, int], said: str) -> None:
     scorer = make(better=vecadd)
-    assert scorer.baseline().status == "scored"
+    assert scorer.baseline().message == ""
     scorer.worker.gpu.driver.says = says
     got = scorer.score_rendered(candidate("better"))
-    assert got.status == "quarantined" and said in got.message and got.fitness == 0.0
-    duel = scorer.compare(
-        built("better", "// another\n" + VECADD.replace("sniffs", "better")), built("better")
-    )
-    assert duel.wrong is None and said in duel.message and not duel.better
+    assert got.status == "scored" and said in got.message
     scorer.worker.gpu.driver.says = {}
-    assert scorer.score_rendered(candidate("better")).status == "scored"
+    assert (
+        scorer.score_rendered(
+            candidate("better", "// another\n" + VECADD.replace("sniffs", "better"))
+        ).message
+        == ""
+    )
 
 
 def test_text_that_does_not_compile(make: Make) -> None:

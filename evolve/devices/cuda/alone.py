@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from evolve.codegen.launch import BufferArg, ConcreteLaunch
-from evolve.devices.cuda.environment import worker_environment
+from evolve.devices.cuda.environment import tool_environment
 from evolve.devices.cuda.launch_once import CUBIN, ENDED, JOB
 from evolve.devices.cuda.messages import Array
 from evolve.devices.cuda.scratch import Scratch
@@ -107,7 +107,7 @@ class Alone:
         with streams.open("wb") as out:
             process = subprocess.Popen(
                 command,
-                env=worker_environment(os.environ),
+                env=tool_environment(os.environ),
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=out,

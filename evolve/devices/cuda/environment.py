@@ -28,12 +28,19 @@ KEPT = (
 
 
 def worker_environment(given: Mapping[str, str]) -> dict[str, str]:
-    """The variables of `given` that the worker gets, and PYTHONPATH to find what this process finds."""
+    """What the worker gets of the variables `given`; its driver loads machine code only."""
+    # What the driver would translate by itself is not what was examined.
+    return tool_environment(given) | {"CUDA_DISABLE_PTX_JIT": "1"}
+
+
+def tool_environment(given: Mapping[str, str]) -> dict[str, str]:
+    """The variables of `given` that CUDA needs, and PYTHONPATH to find what this process finds.
+
+    Tools that watch a launch bring kernels of their own, in PTX.
+    """
     kept = {n: given[n] for n in KEPT if n in given}
     # Loading at the first launch would be in its time.
     kept["CUDA_MODULE_LOADING"] = "EAGER"
-    # Machine code only: what the driver would translate by itself is not what was examined.
-    kept["CUDA_DISABLE_PTX_JIT"] = "1"
     # The package's own folder first: it need not be installed, and the current folder is not searched.
     where = [str(Path(evolve.__file__).parents[1]), *(p for p in sys.path if p and Path(p).is_dir())]
     kept["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(where))

@@ -13,7 +13,7 @@ import pytest
 from evolve.codegen.launch import BufferArg, ConcreteLaunch
 from evolve.devices.cuda import client
 from evolve.devices.cuda.client import CudaWorker
-from evolve.devices.cuda.environment import worker_command, worker_environment
+from evolve.devices.cuda.environment import tool_environment, worker_command, worker_environment
 from evolve.devices.cuda.messages import Execute, Executed, Measure, SetArrays
 from evolve.ir.errors import EvolveError
 from evolve.toolchain.nvrtc import compile_cuda
@@ -162,6 +162,7 @@ def test_the_driver_translates_nothing_by_itself() -> None:
     given = {"CUDA_DISABLE_PTX_JIT": "0", "CUDA_FORCE_PTX_JIT": "1"}
     made = worker_environment(given)
     assert made["CUDA_DISABLE_PTX_JIT"] == "1" and "CUDA_FORCE_PTX_JIT" not in made
+    assert "CUDA_DISABLE_PTX_JIT" not in tool_environment(given)  # Nsight Compute's own kernels may be PTX
 
 
 def test_without_pycuda_the_command_that_builds_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
