@@ -8,8 +8,23 @@ from collections.abc import Callable
 from typing import assert_never
 
 from evolve.codegen.errors import CodegenError
-from evolve.ir.affine import Ranges, bounds, linear
-from evolve.ir.expr import Binary, BinaryOp, Call, Cast, Const, Expr, Load, Select, Unary, UnaryOp, Var
+from evolve.ir.affine import Ranges, bounds, linear, simplify
+from evolve.ir.expr import (
+    Binary,
+    BinaryOp,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Select,
+    Unary,
+    UnaryOp,
+    Var,
+    add,
+    floordiv,
+    index,
+)
 from evolve.ir.math import FUNCTIONS
 from evolve.ir.types import DType
 
@@ -150,12 +165,37 @@ class ExprText:
 
 class CountText(ExprText):
     """Of numbers of blocks, threads or iterations, where C may round a negative quotient up: neither is above
-    0, and nothing runs."""
+    0, and nothing runs.
 
-    def _floor(self, e: Binary) -> tuple[int, str]:
-        if e.op is BinaryOp.FLOORDIV and isinstance(e.rhs, Const) and e.rhs.value > 0:
-            return MULTIPLIED - 1, f"{self.text(e.lhs, MULTIPLIED - 1)} / {self.text(e.rhs, MULTIPLIED)}"
-        return super()._floor(e)
+    That holds for a quotient by itself, for the least and the greatest of such numbers and for one divided
+    again. A number added to a quotient goes into the dividend; other quotients must not be negative.
+    """
+
+    _counts = True
+
+    def _parts(self, e: Expr) -> tuple[int, str]:
+        match e:
+            case Binary(op=BinaryOp.MIN | BinaryOp.MAX):
+                return super()._parts(e)
+            case Binary(op=BinaryOp.FLOORDIV, rhs=Const(value=d)) if self._counts and d > 0:
+                return MULTIPLIED - 1, f"{self.text(e.lhs, MULTIPLIED - 1)} / {self.text(e.rhs, MULTIPLIED)}"
+            case Binary(
+                op=BinaryOp.ADD,
+                lhs=Binary(op=BinaryOp.FLOORDIV, lhs=dividend, rhs=Const(value=d)),
+                rhs=Const(value=more),
+            ) if self._counts and d > 0 and not self._is_whole(dividend):
+                inner = simplify(add(dividend, index(int(more) * int(d))), self._ranges)
+                return self._parts(floordiv(inner, index(int(d))))
+        before, self._counts = self._counts, False
+        try:
+            return super()._parts(e)
+        finally:
+            self._counts = before
+
+    def _is_whole(self, dividend: Expr) -> bool:
+        """Whether a dividend is known not to be negative."""
+        low, _ = bounds(linear(dividend, self._ranges), self._ranges)
+        return low is not None and low >= 0
 
 
 def _negated(e: Expr) -> Expr | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import prod
 from typing import assert_never
 
-from evolve.codegen.ctext import COMPARED, ExprText, literal
+from evolve.codegen.ctext import COMPARED, CountText, ExprText, literal
 from evolve.codegen.ctree import Node, branch, layout, line, scope
 from evolve.codegen.errors import CodegenError
 from evolve.codegen.names import Names, identifiers
@@ -168,7 +168,7 @@ class ReferenceEmitter:
                 return [scope("", self.block(s, path))]
             case For():
                 v = self.names.of(s.var)
-                bound = self.plain(simplify(s.extent, self.ranges(path)), path, compared=True)
+                bound = self.count(simplify(s.extent, self.ranges(path)), path)
                 header = f"for (long long {v} = 0; {v} < {bound}; ++{v})"
                 return [scope(header, self.block(s.body, (*path, s)))]
             case If():
@@ -312,6 +312,11 @@ class ReferenceEmitter:
     def plain(self, e: Expr, path: Path, *, compared: bool = False) -> str:
         """An integer or boolean expression as C text; `compared`: fit to stand beside `<`."""
         return self._text(path).text(self._floats_out(e, path), COMPARED if compared else 0)
+
+    def count(self, e: Expr, path: Path) -> str:
+        """A number of iterations, fit to stand beside `<`."""
+        text = CountText(self.names.of, lambda x: f"({self.load(x, path)})", self.ranges(path))
+        return text.text(self._floats_out(e, path), COMPARED)
 
     def conditions(self, e: Expr, path: Path) -> tuple[str, ...]:
         """The operands of a conjunction, each fit to stand beside `&&`."""

@@ -10,21 +10,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from evolve.codegen.ctext import CountText
 from evolve.codegen.errors import CodegenError
 from evolve.codegen.launch import BufferArg, ConcreteLaunch, ScalarArg
 from evolve.codegen.launcher import render_launcher
 from evolve.codegen.module import render
 from evolve.codegen.reference_cuda import render_reference_cuda
 from evolve.codegen.reference_model import Role
+from evolve.codegen.rendered import concretise_variant
 from evolve.compiler.compile import Source, compile_program
 from evolve.devices.sim.build import compile_host
 from evolve.devices.sim.execute import execute
 from evolve.dsl.parser import parse, parse_statement
 from evolve.frontend.lift import Lifted, lift
-from evolve.ir.expr import TRUE, index, var
+from evolve.ir.affine import Ranges
+from evolve.ir.expr import TRUE, Binary, BinaryOp, add, floordiv, index, mod, mul, sub, var
 from evolve.ir.kernel import Module, Variant
 from evolve.ir.stmt import Block, For, If, Stmt
-from evolve.ir.types import LoopKind
+from evolve.ir.types import DType, LoopKind
 from evolve.ir.visit import rewrite
 from evolve.legality.verdict import Limits
 from evolve.scoring.correctness import Checked, Correctness, Failure
@@ -65,6 +68,47 @@ def test_lengths_of_rows_are_counted_in_their_own_type() -> None:
     text = text_of(lifted("spmv"), BY_THREAD)
     assert "for (int k = 0; k < rowptr[row_o * 64 + tx + 1] - rowptr[row_o * 64 + tx]; ++k) {" in text
     assert "val[(long long)rowptr[row_o * 64 + tx] + k]" in text
+
+
+SECONDS = """__global__ void k(const int *first, const int *last, const float *x, float *y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) {
+    float s = 0.0f;
+    for (int k = first[i]; k <= last[i]; k += 2) s += x[k];
+    y[i] = s;
+  } }"""
+
+
+def test_a_loop_that_ends_before_it_begins_has_no_iteration(cache: Path) -> None:
+    """-1 / 2 + 1 is 1 in C; half of -1 rounded down, and one more, is 0."""
+    found = lift("k.cu", None, SECONDS)
+    made = module(found, "split(i, 8)\nbind(i.o, grid.x)\nbind(i.i, thread.x)\n")
+    assert made is not None
+    rendered = render(made)
+    first, last = (np.array(x, np.int32) for x in ([3, 3, 3, 0, 7, 6], [2, 3, 5, 7, 0, 1]))
+    x = np.arange(1.0, 9.0, dtype=np.float32)
+    want = [float(x[a : b + 1 : 2].sum()) for a, b in zip(first, last, strict=True)]
+    arrays = {"first": first, "last": last, "x": x, "y": np.full(6, np.nan, np.float32)}
+    sizes = {"n": 6, "x_size": 8, "last_max": 7}
+    program = compile_host(rendered.text, list(rendered.signatures), cache)
+    run = execute(program, concretise_variant(rendered, 0, sizes), arrays, {"y"})
+    assert run.findings == () and run.outputs["y"].tolist() == want
+    assert reference(found.kernel, arrays, sizes, cache)[0]["y"].tolist() == want
+
+
+def test_only_where_a_count_is_at_most_0_anyway_may_c_round_it_up() -> None:
+    d, e = (floordiv(var(n), index(4)) for n in "de")
+    text = CountText(str, str, Ranges({}, {})).text
+    assert text(add(d, 3)) == "(d + 12) / 4"
+    assert text(floordiv(add(d, 17), index(16))) == "(d + 68) / 4 / 16"
+    assert (
+        text(Binary(BinaryOp.MIN, d, add(e, -1), DType.INDEX)) == "d / 4 < (e - 4) / 4 ? d / 4 : (e - 4) / 4"
+    )
+    for sum_ in (add(d, e), sub(index(3), d), mul(d, 2), mod(d, index(4)), add(mul(d, 2), 1)):
+        with pytest.raises(CodegenError):
+            text(sum_)
+    known = CountText(str, str, Ranges({"d": (0, None), "e": (0, None)}, {})).text
+    assert known(add(d, e)) == "d / 4 + e / 4" and known(add(d, 3)) == "d / 4 + 3"
 
 
 def test_parts_of_rows_are_counted_in_64_bits() -> None:
