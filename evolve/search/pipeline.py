@@ -98,6 +98,8 @@ class PipelineEvaluator(PoolEvaluator):
         self._best = 0.0
         self._asked = 0
         self._answers: dict[int, Any] = {}
+        self._again: set[int] = set()
+        """What was asked for once more, because the process died on it."""
 
     # ---- processes
 
@@ -164,8 +166,10 @@ class PipelineEvaluator(PoolEvaluator):
         gpu = self._gpus[number]
         try:
             gpu.pipe.send((job, *order))
-        except OSError:  # it died: it pays with what it was on, if anything
-            gpu = self._replace_gpu(number)
+        except OSError:  # it died: what it said before is heard first, so that the one it was on then pays
+            while self._gpus[number] is gpu:
+                self._hear(gpu, self._known)
+            gpu = self._gpus[number]
             gpu.pipe.send((job, *order))
         gpu.jobs[job] = order
         gpu.at = next(iter(gpu.jobs))
@@ -198,19 +202,21 @@ class PipelineEvaluator(PoolEvaluator):
             else:
                 self._outcomes[job] = outcome
 
-    def _replace_gpu(self, number: int) -> Forked:
+    def _replace_gpu(self, number: int) -> None:
         """Its process broke off: what it was on pays for it, the rest goes to its successor."""
         gpu = self._gpus[number]
         how = gpu.bury()
-        fresh = self._gpus[number] = self._spawn_gpu(number)
+        self._gpus[number] = self._spawn_gpu(number)
         for job, order in gpu.jobs.items():
             if job != gpu.at:
                 self._send(number, job, order)
+            elif job < 0 and job not in self._again:  # what is asked of no one program has a second try
+                self._again.add(job)
+                self._send(number, job, order)
             elif job < 0:
-                self._answers[job] = EvolveError("gpu-failed", f"the GPU's process died ({how})")
+                self._answers[job] = EvolveError("gpu-died", f"the GPU's process died twice ({how})")
             else:
                 self._outcomes[job] = self._died(job, how)
-        return fresh
 
     def _answered(self, kind: str, job: int, content: Any) -> None:
         match kind:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -189,6 +190,54 @@ def test_a_gpus_process_that_died_while_idle_is_replaced() -> None:
         os.kill(first, signal.SIGKILL)
         time.sleep(0.1)
         assert evaluator.examine("set(tile, 64)\n")["pid"] != first
+
+
+@pytest.mark.parametrize("done", [1, 2])
+def test_what_a_gpus_process_said_before_it_died_is_heard_whoever_notices_the_death(done: int) -> None:
+    """The search thinks meanwhile; then it sends something, and the pipe is broken."""
+    texts = [*(f"set(tile, {64 + n})\n" for n in range(done)), "set(tile, 70)\nset(warps, 5)\n"]
+    with pipeline(MeasuredProblem()) as evaluator:
+        evaluator.start(9, "set(tile, 16)\n")
+        evaluator.finish(9, lambda m: False, lambda: None)
+        gpu = evaluator._gpus[0]
+        for n, text in enumerate(texts):
+            evaluator._texts[n], evaluator._plain[n], evaluator._decided[n] = text, Compiled("PROVED"), {}
+            evaluator._send(0, n, ("measure", evaluator._of(text)))
+        gpu.process.join(timeout=10)
+        assert gpu.process.exitcode == -signal.SIGKILL
+        assert evaluator.compare("set(tile, 64)\n", "").first_us
+        found = [evaluator.finish(n, lambda m: False, lambda: None) for n in range(len(texts))]
+    assert [o.fault for o in found] == [*([False] * done), True]
+    assert all(o.score and o.score.status == "scored" for o in found[:done])
+
+
+@dataclass
+class MortalProblem(MeasuredProblem):
+    """Its duels end the GPU's process while the file counts less than `deaths`."""
+
+    counter: str = ""
+    deaths: int = 0
+
+    def duel(self, first: Any, second: Any, gpu: int = 0) -> Comparison:
+        with open(self.counter, "a+") as file:
+            file.write("x")
+            died = file.tell()
+        if died <= self.deaths:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().duel(first, second, gpu)
+
+
+@pytest.mark.parametrize("deaths", [1, 2])
+def test_a_duel_that_its_process_dies_in_is_fought_again_and_then_left(deaths: int, tmp_path: Path) -> None:
+    """An error about the machine would stop the run here, and again at the same duel when it is resumed."""
+    with pipeline(MortalProblem(counter=str(tmp_path / "duels"), deaths=deaths)) as evaluator:
+        evaluator.start(1, "set(tile, 64)\n")
+        duel = evaluator.compare("set(tile, 64)\n", "")
+        after = evaluator.finish(1, lambda m: False, lambda: None).score
+    assert after is not None and after.status == "scored"
+    assert duel.better == (deaths == 1) and ("error" in duel.detail) == (deaths == 2)
+    if deaths == 2:
+        assert "died twice (signal SIGKILL)" in duel.detail["error"]
 
 
 def test_nothing_is_left_running() -> None:
