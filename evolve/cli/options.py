@@ -42,7 +42,12 @@ Workload = Annotated[
 ]
 Device = Annotated[
     str,
-    typer.Option("--device", metavar="DEVICE", help="auto, cuda, or sim:PROFILE such as sim:h200-sxm."),
+    typer.Option(
+        "--device",
+        metavar="DEVICE",
+        help="cuda, cuda:0,1 for several GPUs, sim:PROFILE such as sim:h200-sxm (`evolve devices`), or auto: "
+        "cuda where it works, else sim:h100-sxm.",
+    ),
 ]
 Numerics = Annotated[
     str | None,

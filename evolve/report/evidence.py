@@ -138,7 +138,8 @@ def _timed(found: Mapping[str, Any]) -> Iterator[str]:
     else:
         yield (
             f"estimated for {timed.get('profile')}{where}, from the machine code and a trace of accesses; "
-            "no GPU ran it; of 1502 programs timed on an H200 the estimate was within 25 % for four of five"
+            "no GPU ran it; of 1502 programs of ten kernels without index arrays, timed on an H200, the "
+            "estimate was within 25 % for 78 %"
         )
         rests_on = grounds_of(str(timed.get("profile")))
         if rests_on is not None and rests_on.validated is None:
