@@ -13,10 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from evolve.devices.cuda.faults import ArrayMemoryError
 from evolve.devices.cuda.messages import Array
 
+_WIPE = 0xC5C5C5C5
 
-class HidingError(Exception):
+
+class HidingError(ArrayMemoryError):
     """The driver does not do it, or there is no memory left."""
 
 
@@ -58,6 +61,8 @@ class Hidden:
             if self.nbytes:
                 cuda.memcpy_htod(a, np.ascontiguousarray(low))
                 cuda.memcpy_htod(b, np.ascontiguousarray(high))
+            # A small copy may still be on its way when the call returns, and needs the address.
+            cuda.Context.synchronize()
 
     @contextmanager
     def mapped(self) -> Iterator[tuple[int, int]]:
@@ -73,7 +78,10 @@ class Hidden:
             self._must("cuMemUnmap", self._at, self._size)
 
     def free(self) -> None:
-        """Gives the memory back; nobody has been able to write into it or read it."""
+        """Overwrites it and gives the memory back: whoever gets it next finds no result in it."""
+        with self.mapped() as (at, _):
+            self._must("cuMemsetD32", at, _WIPE, self._size // 4)
+            self._must("cuCtxSynchronize")
         self._must("cuMemAddressFree", self._at, self._size)
         self._must("cuMemRelease", self._handle)
 

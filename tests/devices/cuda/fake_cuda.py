@@ -205,6 +205,10 @@ class FakeDriver:
         del self.gpu.blocks[at]
         return (0,)
 
+    def cuMemsetD32(self, at: int, word: int, count: int) -> tuple[int]:  # noqa: N802
+        self.gpu.memset_d32(at, word, count)
+        return (0,)
+
     def cuMemRelease(self, handle: int) -> tuple[int]:  # noqa: N802
         self.gpu.used -= self.hidden.pop(handle).size
         return (0,)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -31,6 +33,38 @@ def test_nothing_is_left_when_it_is_freed_or_does_not_fit() -> None:
         Hidden(gpu.driver, 0, LOW)
     hidden.free()
     assert gpu.used == 0 and not gpu.blocks
+
+
+def test_what_was_in_it_is_overwritten_when_it_is_freed() -> None:
+    gpu = FakeCuda({})
+    hidden = Hidden(gpu.driver, 0, LOW)
+    hidden.upload(gpu, LOW, LOW + 1)
+    (memory,) = gpu.driver.hidden.values()
+    hidden.free()
+    assert len(np.unique(memory)) == 1
+
+
+class Queued(FakeCuda):
+    """Copies from the host arrive when somebody waits for them."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.queue: list[tuple[int, Any]] = []
+
+    def memcpy_htod(self, at: int, source: Any) -> None:
+        self.queue.append((at, source))
+
+    def synchronize(self) -> None:
+        while self.queue:
+            super().memcpy_htod(*self.queue.pop(0))
+
+
+def test_an_upload_has_arrived_when_its_address_goes() -> None:
+    gpu = Queued()
+    hidden = Hidden(gpu.driver, 0, LOW)
+    hidden.upload(gpu, LOW, LOW + 1)
+    with hidden.mapped() as (low, _):
+        assert np.array_equal(gpu.view(low, LOW.nbytes).view(np.float32), LOW)
 
 
 def test_a_driver_that_cannot_is_told() -> None:

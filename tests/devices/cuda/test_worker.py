@@ -432,3 +432,15 @@ def test_in_place_inputs_are_restored_before_every_launch(worker: Worker) -> Non
     assert isinstance(done, Executed) and np.array_equal(done.outputs["x"], X + 1)
     timed = worker.answer(Measure((PLAIN,), (one,), ("a",), ("x",), ("x",), known=((done.digests,),)))
     assert isinstance(timed, Measured) and timed.mismatches == () and timed.checked > 50
+
+
+def test_bounds_that_cannot_be_mapped_are_about_the_machine(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evolve.devices.cuda.worker.LEAST_HIDDEN_BYTES", 0)
+    y = 2 * X
+    assert worker.answer(SetExpected("hidden", {"y": (y, y)})) == Stored()
+    assert execute(worker, "twice", expected="hidden").fault is None
+    monkeypatch.setattr(worker.driver, "cuMemMap", lambda *args: (2,))
+    fault = execute(worker, "twice", expected="hidden").fault
+    assert fault is not None and fault.kind == "arrays" and not fault.sticky
