@@ -299,6 +299,17 @@ def test_what_is_far_slower_than_the_best_is_timed_by_few_samples(make: Make) ->
     assert took["far"].time_s == pytest.approx(350e-6)
 
 
+def test_what_only_waited_for_the_host_when_it_was_checked_is_timed_by_many_samples(make: Make) -> None:
+    def waits(x: Launch) -> None:
+        vecadd(x)
+        x.gpu.now_us += 0.0 if "ev_read" in x.gpu.log[-4:] else 400.0
+
+    scorer = make(costs={"best": 100.0, "waits": 90.0}, best=vecadd, waits=waits)
+    scorer.score_rendered(candidate("best"))
+    got = scorer.score_rendered(candidate("waits"))
+    assert got.time_s == pytest.approx(90e-6) and len(got.detail["samples_us"][0]) >= 10
+
+
 def test_the_warm_time_decides_nothing(make: Make) -> None:
     """One that is ten times as fast with warm caches, and twice as slow after a flush."""
 
