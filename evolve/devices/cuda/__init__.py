@@ -9,5 +9,5 @@
 `launching`    images and prepared launches; `image` what an image may not hold; `views` what the driver says
 `timing`       L2 cold and clean, batches; `rules` stop rule and rotation; `nvml` clocks
 `alone`        launches in a process of their own (`launch_once`) under a tool: `sanitizer`, `profiler`
-`reference`    the float64 reference; `hidden` its results, in memory that has no address while a candidate runs
+`reference`    the float64 reference; `hidden` its results, without an address while a candidate runs
 """
