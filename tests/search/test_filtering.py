@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from evolve.events.schema import Result
 from evolve.search.filtering import saved, seen_of
+from evolve.search.prefilter import Seen
 
 
 def result(proposal: int, status: str, time_us: float | None = None, **detail: Any) -> Result:
@@ -44,3 +47,13 @@ def test_the_balance_counts_what_the_log_holds() -> None:
     assert found is not None
     assert (found.seen, found.measured, found.audited, found.skipped) == (3, 2, 1, 1)
     assert found.better == 1 and found.regret == 0.25
+
+
+@pytest.mark.parametrize("odd", [[], {}, "x", None, True, -1.0, float("nan"), 10**400, [3.0]])
+def test_an_edited_log_is_read_all_the_same(odd: Any) -> None:
+    action = result(1, "scored", 100.0, prefilter={"action": odd}, estimated_us=90.0)
+    estimate = result(2, "scored", 80.0, prefilter={"action": "audit"}, estimated_us=odd)
+    assert seen_of(action) == Seen(1, 90.0, 100.0, "measure")
+    assert seen_of(estimate) == Seen(2, None, 80.0, "audit")
+    found = saved(0, [action, estimate])
+    assert found is not None and (found.seen, found.measured, found.audited) == (2, 2, 1)
