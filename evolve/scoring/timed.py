@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -150,9 +151,13 @@ class Preparation:
         return max(1, min(COPIES, self._room(sizes)))
 
     def _room(self, sizes: Sizes) -> int:
-        """How many sets of these sizes fit in one timed size's part of SHARE of the GPU's memory."""
-        share = SHARE * self.worker.info.memory_bytes / len(self.task.workload.timed)
-        return int(share / max(1, self.task.workload.bytes_at(sizes)))
+        """How many sets of these sizes, each with the bounds of its outputs, fit in one timed size's part of
+        SHARE of the GPU's memory."""
+        workload = self.task.workload
+        share = SHARE * self.worker.info.memory_bytes / len(workload.timed)
+        outputs = (workload.array(n) for n in self.task.outputs)
+        limits = sum(2 * prod(a.shape(sizes)) * a.dtype.size for a in outputs)
+        return int(share / max(1, workload.bytes_at(sizes) + limits))
 
     def _resident(
         self, key: str, sizes: Sizes, family: str, seed: int, shift: int, original: Original
