@@ -26,6 +26,8 @@ IndexArrays = Mapping[str, NDArray[Any]]
 
 _BAND = 16.0
 _EXPONENT = 2.0
+_FARTHEST = 1 << 52
+"""From 0: places and cuts are computed in binary64, and subscripts are far smaller."""
 _NUMPY: dict[DType, Any] = {
     DType.I32: np.int32,
     DType.U32: np.uint32,
@@ -58,14 +60,14 @@ def draw(array: ArraySpec, values: Values, sizes: Sizes) -> NDArray[Any]:
     `parameter` elements (16); `power-law`, low + (high - low) * u^parameter with u uniform (2): the first
     are the most frequent. Of row pointers: the lengths of the rows are those between uniformly drawn cuts
     (`uniform`), as equal as can be (`banded`), or proportional to rank^-parameter in random order
-    (`power-law`, 1). Raises EvolveError bad-values for a range that lacks the values needed or that the type
-    cannot hold.
+    (`power-law`, 1). Raises EvolveError bad-values for a range that lacks the values needed, that the type
+    cannot hold or that goes beyond 2^52.
     """
     low, high = values.limits(sizes)
     shape = array.shape(sizes)
     count = prod(shape)
     kind = np.iinfo(_NUMPY[array.dtype])
-    if high < low or low < kind.min or high > kind.max:
+    if high < low or low < max(kind.min, -_FARTHEST) or high > min(kind.max, _FARTHEST):
         text = f"from {size_text(values.low)}, below {size_text(values.high)}"
         message = f"array {array.name}: {array.dtype.value} values {text} are {low} to {high} here"
         raise EvolveError("bad-values", message)
@@ -98,7 +100,7 @@ def _places(rng: np.random.Generator, values: Values, count: int, span: int) -> 
     """`count` integers in 0 .. span - 1."""
     match values.distribution:
         case "banded":
-            width = _BAND if values.parameter is None else values.parameter
+            width = min(_BAND if values.parameter is None else values.parameter, span)
             centre = (np.arange(count, dtype=np.float64) + 0.5) * (span / max(1, count))
             made = np.floor(centre + rng.uniform(-width, width, count)).astype(np.int64)
             return np.clip(made, 0, span - 1)

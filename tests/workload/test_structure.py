@@ -131,6 +131,32 @@ def test_impossible_clauses_are_refused() -> None:
         assert caught.value.code == "bad-values"
 
 
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("parameter", [1e-300, 1e18, 1e308])
+@pytest.mark.parametrize("nondecreasing", [False, True])
+def test_no_parameter_is_too_much(distribution: Distribution, parameter: float, nondecreasing: bool) -> None:
+    clause = values("0", "100", distribution=distribution, parameter=parameter, nondecreasing=nondecreasing)
+    made = draw(array(clause, DType.I32, "50"), clause, {})
+    assert made.min() >= 0 and made.max() <= 99
+    if distribution == "banded" and not nondecreasing and parameter > 1:
+        assert {0, 99} < set(made.tolist()), "as far as the range goes, not at its ends alone"
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("nondecreasing", [False, True])
+@pytest.mark.parametrize("dtype", [DType.I64, DType.U64])
+def test_values_beyond_binary64_are_refused(
+    dtype: DType, distribution: Distribution, nondecreasing: bool
+) -> None:
+    far = values("0", str(dtype.limits[1]), distribution=distribution, nondecreasing=nondecreasing)
+    with pytest.raises(EvolveError) as caught:
+        draw(array(far, dtype, "3"), far, {})
+    assert caught.value.code == "bad-values"
+    near = replace(far, high=parse_size(str(2**52 + 1)))
+    made = draw(array(near, dtype, "3"), near, {})
+    assert int(made.min()) >= 0 and int(made.max()) <= 2**52
+
+
 def resolved(text: str) -> Workload:
     return resolve(spmv(), override=text, override_file="w.toml")
 
