@@ -13,6 +13,7 @@ import importlib.util
 import os
 import re
 import shlex
+import site
 import subprocess
 import sys
 import sysconfig
@@ -78,8 +79,9 @@ def install_pycuda(say: Say) -> Imported:
     """Builds and installs PyCUDA, then imports it in a fresh process. `say` gets lines of progress.
 
     Does nothing but say so where it already works with the driver of this machine. Raises EvolveError
-    `no-pip`, `no-pycuda-compiler` or `no-python-headers` when something is missing, `driver-too-old` when
-    what would be installed could not be used, and `pycuda-install` when a step fails, with its last words.
+    `no-pip`, `no-pycuda-compiler` or `no-python-headers` when something is missing, `not-writable` or
+    `externally-managed` where nothing can be installed, `driver-too-old` when what would be installed could
+    not be used, and `pycuda-install` when a step fails, with its last words.
     """
     driver = _driver_here()
     if driver and importlib.util.find_spec("pycuda") is not None:
@@ -90,6 +92,7 @@ def install_pycuda(say: Say) -> Imported:
     compiler = pycuda_compiler()
     _require_pip()
     _require_python_headers()
+    _require_installable()
     with tempfile.TemporaryDirectory(prefix="evolve-pycuda-") as name:
         folder = Path(name)
         say("1/5 CUDA's headers, from wheels")
@@ -172,6 +175,19 @@ def _require_python_headers() -> None:
             "no-python-headers",
             f"Python.h of Python {version} is not installed",
             hint=f"apt install python{version}-dev, or what your system calls it",
+        )
+
+
+def _require_installable() -> None:
+    """Raises EvolveError where pip would refuse what took minutes to build."""
+    packages = Path(sysconfig.get_paths()["platlib"])
+    if not os.access(packages, os.W_OK) and not site.ENABLE_USER_SITE:
+        raise EvolveError("not-writable", f"packages cannot be installed in {packages}: it is not writable")
+    marked = Path(sysconfig.get_paths()["stdlib"]) / "EXTERNALLY-MANAGED"
+    if sys.prefix == sys.base_prefix and marked.is_file():
+        hint = "install evolve in a virtual environment: python -m venv"
+        raise EvolveError(
+            "externally-managed", "this Python's packages are the system's: pip refuses", hint=hint
         )
 
 

@@ -67,6 +67,36 @@ def test_each_thing_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tm
     assert caught.value.code == "no-pip" and "ensurepip" in str(caught.value)
 
 
+@pytest.mark.usefixtures("no_driver")
+def test_where_nothing_can_be_installed_nothing_is_built(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    gxx = script(tmp_path, "g++", "echo 'g++ (GCC) 12.2.0'; echo 'Free Software Foundation'")
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", str(gxx.parent))
+    (tmp_path / "Python.h").touch()
+    paths = {"include": str(tmp_path), "platlib": "/proc/self/nothing", "stdlib": str(tmp_path)}
+    monkeypatch.setattr(pycuda_install.sysconfig, "get_paths", lambda: paths)
+    monkeypatch.setattr(pycuda_install.site, "ENABLE_USER_SITE", False)
+
+    def never(*_: object) -> Path:
+        raise AssertionError("fetched or built")
+
+    monkeypatch.setattr(pycuda_install, "_headers", never)
+    with pytest.raises(EvolveError) as caught:
+        install_pycuda(print)
+    assert caught.value.code == "not-writable"
+    monkeypatch.setattr(pycuda_install.site, "ENABLE_USER_SITE", True)
+    (tmp_path / "EXTERNALLY-MANAGED").touch()
+    monkeypatch.setattr(sys, "prefix", sys.base_prefix)
+    with pytest.raises(EvolveError) as caught:
+        install_pycuda(print)
+    assert caught.value.code == "externally-managed"
+    monkeypatch.setattr(sys, "prefix", "/a/virtual/environment")
+    with pytest.raises(AssertionError, match="fetched"):
+        install_pycuda(print)
+
+
 def test_a_driver_that_is_too_old_stops_it_before_anything_is_fetched(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
