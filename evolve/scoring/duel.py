@@ -39,7 +39,7 @@ class Duel:
 def lost(failed: Doubt, by: int) -> Duel:
     """A duel that one side loses by being wrong; one that could not be judged decides nothing."""
     if failed.status != "incorrect":
-        return Duel(better=by == 1, message=failed.message)
+        return Duel(message=failed.message)
     return Duel(better=by == 1, wrong=by, message=failed.message)
 
 

@@ -138,6 +138,13 @@ def test_a_wrong_incumbent_loses(make: Make) -> None:
     assert not duel.better and duel.wrong == 0
 
 
+def test_an_incumbent_that_cannot_be_judged_decides_nothing(make: Make) -> None:
+    scorer = make(hang=hang, better=vecadd)
+    scorer.baseline()
+    duel = scorer.compare(built("better"), built("hang"))
+    assert not duel.better and duel.wrong is None and "ran for more than" in duel.message
+
+
 def test_a_duel_checks_every_family_at_the_timed_size(make: Make) -> None:
     seen: set[bytes] = set()
 
