@@ -1,7 +1,7 @@
 """Device memory that no kernel can read: it has an address only while somebody of ours looks at it.
 
 References lie there between comparisons. Uploading them for every candidate would take most of its time: the
-bounds of 8192 x 8192 floats are 512 MiB, 10 ms over PCIe, and mapping them takes a fraction of one.
+bounds of 8192 x 8192 floats are 512 MiB.
 (CUDA driver API, virtual memory management: an access to an address that is not mapped is a fault.)
 """
 
