@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from evolve.ir.data import reads
+from evolve.ir.data import index_arrays, reads
 from evolve.ir.evaluate import evaluate
 from evolve.ir.expr import Expr
 from evolve.ir.kernel import Contents, Kernel
-from evolve.ir.visit import leaves, variables
+from evolve.ir.stmt import For
+from evolve.ir.visit import leaves, variables, walk
 from evolve.workload.model import Sizes, Values
 
 ROW = 32
@@ -26,23 +27,35 @@ def values_of(kernel: Kernel, name: str) -> Values | None:
 def largest_side(kernel: Kernel, dimensions: int) -> int:
     """The value of each of that many sizes that together make the largest array."""
     log2 = _LOG2_ELEMENTS
-    if any(c.nondecreasing for c in kernel.contents):
+    if _counts(kernel):
         # The rows' elements count, a subscript and a number each.
         log2 -= (2 * ROW).bit_length() - 1
     return int(2 ** (log2 / max(1, dimensions)))
 
 
 def with_implied(kernel: Kernel, sizes: Sizes) -> Sizes:
-    """`sizes` with a value for each implied size: ROW elements a row, and tables as long as the result."""
+    """`sizes` with a value for each implied size: ROW elements a row, and tables as long as the result.
+
+    What loops count to is at most 2 ROW where it is no row pointer, so that they too run ROW times or so.
+    """
     out = dict(sizes)
+    counts = _counts(kernel)
     for name in (s.name for s in kernel.scalars if s.implied):
         about = [c for c in kernel.contents if name in variables(c.high)]
         rows = [c for c in about if c.nondecreasing]
         if rows:
             out[name] = max(1, (_elements(kernel, rows[0], out) - 1) * ROW)
+        elif any(c.buffer in counts for c in about):
+            out[name] = 2 * ROW
         else:
             out[name] = max(1, _outermost(kernel, out))
     return out
+
+
+def _counts(kernel: Kernel) -> frozenset[str]:
+    """The arrays that tell where loops begin and end."""
+    steps = (site.stmt for site in walk(kernel.body))
+    return frozenset[str]().union(*(index_arrays(s.extent) for s in steps if isinstance(s, For)))
 
 
 def _elements(kernel: Kernel, c: Contents, sizes: Sizes) -> int:

@@ -204,6 +204,33 @@ def test_lengths_that_no_parameter_has_get_values() -> None:
     assert len(w.check) >= 4
 
 
+PADDED = """__global__ void k(const int *count, const float *v, float *y, int rows, int width) {
+  int r = blockIdx.x * blockDim.x + threadIdx.x;
+  if (r < rows) {
+    float s = 0.0f;
+    for (int k = 0; k < count[r]; k++) s += v[r * width + k];
+    y[r] = s;
+  } }"""
+BETWEEN = """__global__ void k(const int *first, const int *last, const float *x, float *y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) {
+    float s = 0.0f;
+    for (int k = first[i]; k < last[i]; k++) s += x[k];
+    y[i] = s;
+  } }"""
+
+
+@pytest.mark.parametrize("text", [PADDED, BETWEEN])
+def test_loops_that_data_end_are_short_where_nobody_says(text: str) -> None:
+    """As many iterations as there are rows would be hours of work for a GPU."""
+    w = infer(lift("k.cu", None, text))
+    (timed,) = w.timed
+    made = structure(w, timed)
+    trips = made["count"] if "count" in made else np.maximum(0, made["last"] - made["first"])
+    assert trips.size >= 512 and 8 < trips.mean() < 64
+    assert trips.sum() < 2**26, "few enough to be counted one by one"
+
+
 def test_more_values_than_remembered_are_drawn_alike() -> None:
     w = infer(spmv())
     first = {n: a.copy() for n, a in structure(w, SIZES).items()}
