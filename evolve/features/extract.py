@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from evolve.features.access import accesses, reads_constant_offsets, reductions
 from evolve.features.arithmetic import operations
@@ -13,6 +14,7 @@ from evolve.features.model import AccessInfo, BufferUse, Features, LoopInfo, Red
 from evolve.features.product import products
 from evolve.ir.effects import Access, Mode, effects
 from evolve.ir.errors import EvolveError
+from evolve.ir.evaluate import evaluate
 from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Buffer, For
 from evolve.ir.types import LoopKind
@@ -42,7 +44,9 @@ def extract(kernel: Kernel, scalars: Sizes, contents: IndexArrays | None = None)
 
 def _extract(kernel: Kernel, scalars: Sizes, contents: IndexArrays | None) -> Features:
     touches = _touches(kernel, scalars, contents)
-    buffers = tuple(_use(b, [t for t in touches if t.access.buffer == b.name]) for b in kernel.buffers)
+    buffers = tuple(
+        _use(b, scalars, [t for t in touches if t.access.buffer == b.name]) for b in kernel.buffers
+    )
     loops = _loops(kernel, scalars, contents)
     accessed = accesses(kernel, scalars)
     reduced = reductions(kernel, scalars, contents)
@@ -109,7 +113,9 @@ def _nest(site: Site) -> str:
     return site.loops[-1].var if site.loops else ""
 
 
-def _use(buffer: Buffer, touches: Sequence[_Touch]) -> BufferUse:
+def _use(buffer: Buffer, scalars: Sizes, touches: Sequence[_Touch]) -> BufferUse:
+    """What was not counted one by one is at most what the array has."""
+    whole = prod(max(0, int(evaluate(e, scalars))) for e in buffer.extents)
     live = [t for t in touches if t.box.size]
     reads = [t for t in live if t.access.mode is not Mode.WRITE]
     needed, sure_read = union_size([t.box for t in live if t.exposed])
@@ -120,11 +126,11 @@ def _use(buffer: Buffer, touches: Sequence[_Touch]) -> BufferUse:
     return BufferUse(
         buffer=buffer.name,
         element_bytes=buffer.dtype.size,
-        read_elements=needed,
-        written_elements=written,
+        read_elements=min(needed, whole),
+        written_elements=min(written, whole),
         accesses=sum(t.points for t in live),
         passes=len(nests),
-        reuse=loads / seen if seen else 0.0,
+        reuse=loads / min(seen, whole) if min(seen, whole) else 0.0,
         exact=sure_read and sure_write,
     )
 
