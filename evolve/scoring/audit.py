@@ -63,6 +63,9 @@ def doubt(measured: Measured, bound: Bound, where: str, sequence: int = 0) -> Do
         )
     if measured.changed or measured.broken_guards:
         names = ", ".join(dict.fromkeys((*measured.changed, *measured.broken_guards)))
+        if len(measured.samples_us) > 1:  # nobody noted which of them did it
+            what = f"one of those timed together writes outside its outputs (in or around {names})"
+            return Doubt("quarantined", f"{where}: {what}")
         return Doubt(
             "incorrect", f"{where}: it writes outside its outputs while timed (in or around {names})"
         )

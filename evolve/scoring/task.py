@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,9 +14,11 @@ from evolve.sol.bound import Bound, bound
 from evolve.target.profile import Profile
 from evolve.workload.gates import gates, works
 from evolve.workload.model import Sizes, Workload
-from evolve.workload.shapes import check_shapes_for
+from evolve.workload.shapes import check_shapes_for, with_lengths
 from evolve.workload.structure import structure
 
+LENGTHS_BYTES, FIRST_LENGTHS_BYTES = 3 << 20, 8 << 20
+"""Of all arrays, where lengths are chosen for checks; the smallest shape in a guard may itself be large."""
 Status = Literal["scored", "compile_failed", "incorrect", "quarantined"]
 
 
@@ -39,11 +41,23 @@ class Task:
         """
         found = self._shapes.get(guard)
         if found is None:
-            names = [s.name for s in self.source.kernel.scalars if s.is_size]
+            names = [s.name for s in self.source.kernel.scalars if s.is_size and not s.implied]
             gate = next((g for g in gates(self.source.kernel) if works((g,), self.workload.timed[0])), ())
-            found = tuple(check_shapes_for(conjuncts((guard, *gate)), self.workload, names))
+            shapes = check_shapes_for(conjuncts((guard, *gate)), self.workload, names)
+            found = self.with_lengths(shapes)
             self._shapes[guard] = found
         return found
+
+    def with_lengths(self, shapes: Iterable[Sizes]) -> tuple[Sizes, ...]:
+        """The shapes with the lengths that no parameter gives, see `workload.shapes`; each once."""
+        implied = self.source.kernel.implied
+        if not implied:
+            return tuple(shapes)
+        made = (
+            with_lengths(s, i, self.workload, implied, LENGTHS_BYTES if i else FIRST_LENGTHS_BYTES)
+            for i, s in enumerate(shapes)
+        )
+        return tuple({size_key(s): s for s in made}.values())
 
     @property
     def outputs(self) -> tuple[str, ...]:

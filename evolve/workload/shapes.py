@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import product
+from math import prod
 
 from evolve.ir.evaluate import evaluate
 from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Var
@@ -19,6 +20,8 @@ _OUTSIDE = 3
 _GROWN_VOLUME = 2**16
 _LARGEST_VOLUME = 2**20
 _SCANNED = 1024
+_A_ROW = (37, 601, 2)
+"""More than a warp, more than a block of usual size, and so few that many rows are empty."""
 
 
 def check_shapes_for(guard: Iterable[Expr], workload: Workload, sizes: Iterable[str] = ()) -> list[Sizes]:
@@ -46,6 +49,26 @@ def check_shapes_for(guard: Iterable[Expr], workload: Workload, sizes: Iterable[
         return [s for s in (*workload.check, *workload.timed) if _all(conditions, s)]
     grown = [s for s in _grown(found[0], conditions, names) if s not in found]
     return found + grown + _outside(found, conditions, constrained)
+
+
+def with_lengths(sizes: Sizes, number: int, workload: Workload, implied: Iterable[str], most: int) -> Sizes:
+    """Sizes with lengths that no parameter gives, such as the entries of a sparse matrix: some for each row.
+
+    What row pointers end with is that many for each row, by turns with `number` _A_ROW, so that loops over
+    data have several trips whatever they are split by; other lengths are that many themselves. Halved until
+    all arrays have at most `most` bytes, where they can be.
+    """
+    made = {**sizes, **dict.fromkeys(implied, 1)}
+    for name in sorted(implied):
+        ends = [
+            prod(a.shape(made)) - 1
+            for a in workload.arrays
+            if a.values is not None and a.values.nondecreasing and name in variables(a.values.high)
+        ]
+        made[name] = max([1, *ends]) * _A_ROW[number % len(_A_ROW)]
+        while made[name] > 1 and workload.bytes_at(made) > most:
+            made[name] //= 2
+    return made
 
 
 def _grown(start: Sizes, conditions: tuple[Expr, ...], names: list[str]) -> list[Sizes]:

@@ -117,3 +117,11 @@ def test_clocks_that_nobody_knows_have_not_moved() -> None:
     for unknown in ((None, None), (clocks(1980), None), (clocks(0), clocks(1980)), (clocks(1980), clocks(0))):
         taken = replace(GOOD, clocks=unknown)
         assert clock_shift(taken) == 1.0 and unsteady(taken, "n=5") is None
+
+
+def test_damage_done_by_one_of_two_is_nobodys() -> None:
+    alone = replace(GOOD, broken_guards=("y",))
+    assert (found := doubt(alone, BOUND, "n=5")) and found.status == "incorrect"
+    both = replace(alone, samples_us=(alone.samples_us[0],) * 2)
+    for sequence in range(2):
+        assert (found := doubt(both, BOUND, "n=5", sequence)) and found.status == "quarantined"

@@ -399,6 +399,7 @@ class Moving:
 
 def test_a_score_says_that_the_clock_moved_in_both_takes(make: Make) -> None:
     scorer = make(better=vecadd)
+    scorer.baseline()
     scorer.worker.local.nvml = Moving()
     got = scorer.score_rendered(candidate("better"))
     assert got.status == "scored" and got.time_s == pytest.approx(50e-6)
