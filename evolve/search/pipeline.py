@@ -37,6 +37,8 @@ AT_HAND = 3
 """Candidates that a GPU's process has been sent: the one it runs and what follows."""
 ESTIMATE_S, GPU_S, LATELY = 1.0, 0.1, 0.1
 """Seconds for an estimate and for a measurement before any is known; the weight of the latest."""
+GPU_LIMIT_S = 1800.0
+"""For an order to a GPU's process, whose CUDA worker has limits of its own; a baseline may take minutes."""
 KEPT = 64
 """Built candidates that are kept for duels."""
 
@@ -174,6 +176,9 @@ class PipelineEvaluator(PoolEvaluator):
         gpu.jobs[job] = order
         gpu.at = next(iter(gpu.jobs))
 
+    def _limit_of(self, worker: Forked) -> float:
+        return GPU_LIMIT_S if worker in self._gpus else super()._limit_of(worker)
+
     def _hear(self, worker: Forked, known: Known) -> None:
         if worker not in self._gpus:
             super()._hear(worker, known)
@@ -215,6 +220,9 @@ class PipelineEvaluator(PoolEvaluator):
                 self._send(number, job, order)
             elif job < 0:
                 self._answers[job] = EvolveError("gpu-died", f"the GPU's process died twice ({how})")
+            elif gpu.late:
+                message = f"not judged: the GPU's process was given up after {GPU_LIMIT_S:g} s"
+                self._outcomes[job] = Outcome(self._plain[job], Score("quarantined", message=message))
             else:
                 self._outcomes[job] = self._died(job, how)
 

@@ -116,11 +116,14 @@ class PoolEvaluator:
         for pipe in speaking:
             assert isinstance(pipe, Connection)
             self._hear(busy[pipe], known)
-        for worker in self._workers:
+        for worker in self._forked():
             # What it has said and nobody has heard may be that it is on another job by now.
             if worker.pipe not in speaking:
-                worker.give_up(self._limit_s)
+                worker.give_up(self._limit_of(worker))
         return bool(speaking)
+
+    def _limit_of(self, worker: Forked) -> float:
+        return self._limit_s
 
     @property
     def _limit_s(self) -> float:

@@ -184,6 +184,21 @@ def test_baseline_duel_and_examination_are_the_first_gpus_while_others_work() ->
             assert found.score and found.score.status == "scored"
 
 
+def test_a_gpus_process_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipelined, "GPU_LIMIT_S", 0.5)
+    with pipeline(MeasuredProblem()) as evaluator:
+        pid = evaluator._gpus[0].process.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        for n in (1, 2):
+            evaluator.start(n, f"set(tile, {64 + n})\n")
+        first, second = (evaluator.finish(n, lambda m: False, lambda: None) for n in (1, 2))
+        statuses = [o.score.status for o in (first, second) if o.score]
+    assert sorted(statuses) == ["quarantined", "scored"] and not first.fault and not second.fault
+    hung = next(o.score for o in (first, second) if o.score and o.score.status == "quarantined")
+    assert "given up after 0.5 s" in hung.message
+
+
 def test_a_gpus_process_that_died_while_idle_is_replaced() -> None:
     with pipeline(MeasuredProblem()) as evaluator:
         first = evaluator.examine("set(tile, 64)\n")["pid"]
