@@ -263,8 +263,7 @@ def _search(
 
 def _examine(state: SearchState, journal: Journal, evaluator: Evaluator) -> None:
     """The best program where nobody has looked; nothing where times are estimated."""
-    program = state.proposals[state.champion].program if state.champion else ""
-    found = evaluator.examine(program)
+    found = evaluator.examine(state.parent(state.champion).program)
     if found is not None:
         journal.note(as_event(state.champion, found))
 

@@ -309,13 +309,12 @@ class Search:
     def _lead_again(self, champion: int) -> None:
         """What a wrong champion had beaten, possibly the kernel as given."""
         source = self.state.results[champion].source if champion else None
-        self._on_champion(champion, self.state.proposals[champion].program if champion else "", source or "")
+        self._on_champion(champion, self.state.parent(champion).program, source or "")
 
     def _compare(self, pending: _Pending, champion: int) -> Compared:
         if self._evaluator is None:
             raise self._journal.diverged(f"a comparison of {pending.proposal} with {champion}")
-        incumbent = self.state.proposals[champion].program if champion else ""
-        told = self._evaluator.compare(pending.program, incumbent)
+        told = self._evaluator.compare(pending.program, self.state.parent(champion).program)
         return Compared(
             challenger=pending.proposal,
             incumbent=champion,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from dataclasses import dataclass, field
+from typing import get_args
 
 from evolve.agents.base import Attempt, Parent
 from evolve.agents.holes import Template, read_template
@@ -21,22 +22,13 @@ from evolve.events.schema import (
     Result,
     RunStarted,
     Settings,
+    Status,
     Stopped,
 )
 from evolve.population.archive import Archive, Elite
 from evolve.search.tuning import Filling, Tried
 
-FUNNEL = (
-    "proposed",
-    "unparsable",
-    "duplicate",
-    "illegal",
-    "compile_failed",
-    "prefiltered",
-    "incorrect",
-    "quarantined",
-    "scored",
-)
+FUNNEL = ("proposed", *get_args(Status))
 MIGRATE_EVERY = 24
 """Scored candidates between two migrations."""
 
