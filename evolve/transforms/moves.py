@@ -13,9 +13,9 @@ from evolve.ir.effects import effects
 from evolve.ir.expr import Const
 from evolve.ir.kernel import Kernel
 from evolve.ir.scope import ranges_at
-from evolve.ir.stmt import Alloc, Block, For, If, Reduce
+from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Leaf, Reduce
 from evolve.ir.types import LoopKind, Space
-from evolve.ir.visit import Site, local_buffers, walk
+from evolve.ir.visit import Site, leaves, local_buffers, variables, walk
 from evolve.target.limits import STATIC_SHARED_BYTES, THREADS_MOST
 from evolve.transforms.call import TRANSFORMS, Call
 from evolve.transforms.edit import sites
@@ -27,7 +27,7 @@ TILES = (8, 16, 32, 64)
 FIXED_SIZES = (1024, 4096, 8192)
 DIVISORS = (4, 32, 128)
 MOST_UNROLLED = 32
-CLAIMING = frozenset(("bind", "stage", "set_layout", "warp_reduce", "block_reduce"))
+CLAIMING = frozenset(("bind", "stage", "set_layout", "multi_buffer", "warp_reduce", "block_reduce"))
 """Primitives that take threads or shared memory."""
 
 
@@ -213,3 +213,14 @@ def _of_buffers(kernel: Kernel, loops: Mapping[str, Site]) -> Iterator[tuple[str
         if declared.space is Space.SHARED and declared.extents:
             pad = [0] * (len(declared.extents) - 1) + [1]
             yield (f"set_layout({buffer}, pad={pad})",)
+            yield (f"multi_buffer({buffer})",)
+    for name, site in loops.items():
+        assert isinstance(site.stmt, For)
+        if any(_takes_turns(leaf, name, local) for leaf, _ in leaves(site.stmt.body)):
+            yield (f"pipeline({name})",)
+
+
+def _takes_turns(leaf: Leaf, loop: str, local: Mapping[str, Buffer]) -> bool:
+    """Whether a statement writes a part of a shared buffer that the loop's iteration chooses."""
+    shared = leaf.buffer in local and local[leaf.buffer].space is Space.SHARED
+    return shared and loop in variables(leaf.indices[0])

@@ -105,7 +105,7 @@ def distribute(call: Call) -> Result:
             continue
         wide, subscripts = _expanded(kernel, chain, b, site.path)
         hoisted.append(Alloc(wide))
-        body = _with_leading(body, b.name, subscripts)
+        body = with_leading(body, b.name, subscripts)
     taken = taken_names(kernel) - {x.var for x in chain.loops}
     nests = []
     for number, piece in enumerate(body.stmts):
@@ -201,7 +201,7 @@ def _coordinates(
     return dims if seen == extents.keys() else None
 
 
-def _with_leading(block: Block, buffer: str, subscripts: tuple[Expr, ...]) -> Block:
+def with_leading(block: Block, buffer: str, subscripts: tuple[Expr, ...]) -> Block:
     """Every access to `buffer` with `subscripts` in front of its own."""
 
     def in_expr(e: Expr) -> Expr:

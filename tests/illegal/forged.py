@@ -12,7 +12,7 @@ from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Load, add, index, mod,
 from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Alloc, Barrier, Block, For, If, Origin, Reduce, Stmt, Store
 from evolve.ir.types import MAX, MIN, DType, LoopKind
-from evolve.ir.visit import map_expr, rewrite, substitute_block
+from evolve.ir.visit import map_block_exprs, map_expr, rewrite, substitute_block
 from tests.illegal.forging import (
     FORGED,
     Forged,
@@ -68,6 +68,75 @@ def barrier_of_half_the_threads() -> Kernel:
 def barriers_after_the_loop() -> Kernel:
     k = change(good("matmul", 1), lambda s: () if isinstance(s, Barrier) else None)
     return with_loop(k, "k.o", lambda s: (s, Barrier()))
+
+
+# ---- pipelines: two versions of a tile, filled one iteration ahead
+
+PIPELINED = 2
+"""The pipelined template of matmul."""
+
+
+@forged("matmul", "E-RACE", "race", M=16, N=16, K=12)
+def one_version_less() -> Kernel:
+    def one(x: Expr) -> Expr:
+        whole = isinstance(x, Binary) and x.op is BinaryOp.MOD
+        return index(0) if whole else x
+
+    k = good("matmul", PIPELINED)
+    return replace(k, body=map_block_exprs(k.body, lambda e: map_expr(e, one)))
+
+
+@forged("matmul", "E-RACE", "race", M=16, N=16, K=12)
+def pipeline_without_its_barrier() -> Kernel:
+    return without_barrier(good("matmul", PIPELINED), 1)
+
+
+@forged("matmul", "E-RACE", "race", M=16, N=16, K=12)
+def prologue_without_its_barrier() -> Kernel:
+    return without_barrier(good("matmul", PIPELINED), 0)
+
+
+@forged("matmul", "E-UNINIT", "uninitialised", M=16, N=16, K=12)
+def pipeline_without_its_prologue() -> Kernel:
+    return with_loop(good("matmul", PIPELINED), "a.0.0", lambda s: ())
+
+
+@forged("matmul", "E-BOUNDS", "out-of-bounds", M=16, N=16, K=12)
+def loads_of_an_iteration_too_many() -> Kernel:
+    return _with_guards(sub)
+
+
+@forged("matmul", "E-UNINIT", "uninitialised", M=16, N=16, K=8)
+def pipeline_that_ends_early() -> Kernel:
+    return _with_guards(add)
+
+
+def _with_guards(change_by: Callable[[Expr, int], Expr]) -> Kernel:
+    """The guards around loads and writes ask for an iteration less or more."""
+
+    def one(s: Stmt) -> Stmt | None:
+        if isinstance(s, If) and isinstance(s.cond, Binary) and s.cond.lhs == add(var("k.o"), 1):
+            return replace(s, cond=replace(s.cond, lhs=change_by(s.cond.lhs, 1)))
+        return None
+
+    return change(good("matmul", PIPELINED), one)
+
+
+@forged("matmul", "E-FLOW", "wrong", M=16, N=16, K=12)
+def loads_of_this_iteration() -> Kernel:
+    """What is loaded is what the iteration has, not what the next one needs."""
+    now = {"k.o": sub(var("k.o"), 1)}
+    return with_loop(good("matmul", PIPELINED), "a.0.1", lambda s: _substituted(s, now))
+
+
+@forged("matmul", "E-RACE", "race", M=16, N=16, K=12)
+def written_into_the_version_in_use() -> Kernel:
+    now = {"k.o": sub(var("k.o"), 1)}
+    return with_loop(good("matmul", PIPELINED), "a.0.2", lambda s: _substituted(s, now))
+
+
+def _substituted(s: For, by: dict[str, Expr]) -> For:
+    return replace(s, body=substitute_block(s.body, by))
 
 
 # ---- windows, guards, bounds

@@ -125,6 +125,9 @@ TEMPLATES: dict[str, list[str]] = {
         "bind(j.o, grid.x)\nt = stage(x, at=j.o, scope=shared)\nsplit(t.1, 4)\nsplit(i.i, 4)\n"
         "reorder([j.i, i.i.o, i.i.i])\nbind([t.1.o, i.i.o], thread.x)\nbind([t.0, j.i], thread.y)\n"
         "vectorize([t.1.i, i.i.i], 4)\n",
+        "tile([i, j], [8, 8])\nbind(i.o, grid.x)\nt = stage(x, at=j.o, scope=shared)\n"
+        "set_layout(t, pad=[0, 1])\nbind([t.1, i.i], thread.x)\nbind([t.0, j.i], thread.y)\n"
+        "multi_buffer(t, n=3)\npipeline(j.o, ahead=2)\n",
     ],
     "matmul": [
         "specialize(M % 8 == 0 and N % 8 == 0 and K % 4 == 0)\ntile([i, j], [8, 8])\nbind(i.o, grid.y)\n"
@@ -138,6 +141,10 @@ TEMPLATES: dict[str, list[str]] = {
         "distribute([i.i, j.i])\nsplit(k, 4)\nreorder([k.o, i.i.1, j.i.1, k.i])\n"
         "a = stage(A, at=k.o, scope=shared)\nbind([i.i.0, i.i.1, i.i.2, a.0], thread.y)\n"
         "bind([j.i.0, j.i.1, j.i.2, a.1], thread.x)\n",
+        "specialize(K % 4 == 0)\ntile([i, j], [8, 8])\nbind(i.o, grid.y)\nbind(j.o, grid.x)\n"
+        "distribute([i.i, j.i])\nsplit(k, 4)\nreorder([k.o, i.i.1, j.i.1, k.i])\n"
+        "a = stage(A, at=k.o, scope=shared)\nbind([i.i.0, i.i.1, i.i.2, a.0], thread.y)\n"
+        "bind([j.i.0, j.i.1, j.i.2, a.1], thread.x)\nmulti_buffer(a)\npipeline(k.o)\n",
     ],
     "stencil": [
         "tile([i, j], [8, 8])\nbind(i.o, grid.y)\nbind(j.o, grid.x)\nt = stage(x, at=j.o, scope=shared)\n"
