@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 from evolve.ir.errors import EvolveError
 from evolve.target.data import data_dir
@@ -68,11 +68,32 @@ class Example:
 
 
 @dataclass(frozen=True)
+class Domain:
+    """What the enumeration of next moves offers for one parameter.
+
+    rule    how values are read off the kernel, by its name in `transforms.domains`; None: `values` are meant
+    of      another parameter of the form, listed before, that the rule looks at
+    values  numbers or words: the choice itself, or what the rule draws on
+    alike   a precondition that holds for one value holds for all
+    """
+
+    rule: str | None = None
+    of: str | None = None
+    values: tuple[int | str, ...] = ()
+    alike: bool = False
+
+
+Form: TypeAlias = Mapping[str, Domain]
+"""The parameters of a primitive that a move gives, in the order in which they are chosen."""
+
+
+@dataclass(frozen=True)
 class Primitive:
     """One file of `dsl_spec/`.
 
     `results` is (least, most) names that an assignment may give. `aliases` maps other accepted
-    spellings to the keyword arguments that they imply.
+    spellings to the keyword arguments that they imply. `moves` are the forms in which the primitive is
+    offered as a next move.
     """
 
     name: str
@@ -86,6 +107,7 @@ class Primitive:
     rejections: tuple[Rejection, ...]
     examples: tuple[Example, ...]
     aliases: Mapping[str, Mapping[str, str]]
+    moves: tuple[Form, ...] = ()
 
     @property
     def signature(self) -> str:
@@ -130,10 +152,11 @@ def aliases() -> Mapping[str, tuple[str, Mapping[str, str]]]:
 
 def _primitive(raw: Any) -> Primitive:
     least, most = raw.get("results", [0, 0])
+    parameters = tuple(_parameter(p) for p in raw["parameters"])
     return Primitive(
         name=str(raw["name"]),
         family=str(raw["family"]),
-        parameters=tuple(_parameter(p) for p in raw["parameters"]),
+        parameters=parameters,
         results=(int(least), int(most)),
         meaning=str(raw["meaning"]).strip(),
         before=str(raw["before"]).rstrip("\n"),
@@ -147,7 +170,31 @@ def _primitive(raw: Any) -> Primitive:
         aliases=MappingProxyType(
             {str(k): MappingProxyType(dict(v or {})) for k, v in raw.get("aliases", {}).items()}
         ),
+        moves=tuple(_form(form, parameters) for form in raw.get("moves", ())),
     )
+
+
+def _form(raw: Any, parameters: tuple[Parameter, ...]) -> Form:
+    form = {str(name): _domain(domain) for name, domain in raw.items()}
+    unknown = form.keys() - {p.name for p in parameters}
+    missing = {p.name for p in parameters if p.is_required} - form.keys()
+    before: set[str] = set()
+    for name, domain in form.items():
+        if domain.of is not None and domain.of not in before:
+            raise ValueError(f"the domain of {name} looks at {domain.of}, which is not listed before it")
+        before.add(name)
+    if unknown or missing:
+        raise ValueError(f"moves name {sorted(unknown)}, which are no parameters, or lack {sorted(missing)}")
+    return MappingProxyType(form)
+
+
+def _domain(raw: Any) -> Domain:
+    """A rule's name, a list of values, or a mapping with the fields of Domain."""
+    if isinstance(raw, str):
+        return Domain(rule=raw)
+    if isinstance(raw, list):
+        return Domain(values=tuple(raw))
+    return Domain(raw["rule"], raw.get("of"), tuple(raw.get("values", ())), bool(raw.get("alike", False)))
 
 
 def _parameter(raw: Any) -> Parameter:

@@ -11,7 +11,8 @@ it checks a cheap local precondition and leaves it to `evolve.legality` whether 
 `reductions`  warp_reduce, block_reduce, split_reduction
 `knowledge`   specialize
 `apply`       a statement, or a program, applied
-`moves`       the statements whose preconditions hold next
+`moves`       the statements whose preconditions hold next; which to try a primitive's description says, by
+              rules that `domains` reads off the kernel
 `call`        arguments resolved against a kernel, and the table of primitives
 `names`       what a program's names mean; `edit` finding, replacing, tidying
 """

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from unittest.mock import patch
 
 from evolve.compiler.compile import finish
 from evolve.dsl.diagnostic import RefusedError
@@ -23,9 +22,8 @@ from evolve.ir.verify import MalformedKernelError, verify
 from evolve.ir.visit import loop_sites
 from evolve.legality.prove import prove
 from evolve.legality.verdict import Limits, Status, Verdict
-from evolve.transforms import moves
 from evolve.transforms.apply import apply, apply_program
-from evolve.transforms.moves import MoveLimits
+from evolve.transforms.moves import MoveLimits, candidates
 from evolve.transforms.names import NameTable
 from tests.illegal.forcing import forgiving
 from tests.illegal.lifted import NAMES, Scalars, source, workload
@@ -103,16 +101,17 @@ def candidate(rng: random.Random, names_of: Sequence[str] = NAMES) -> Candidate 
     mode = rng.choice(MODES)
     codes = frozenset(c for c in FORGIVABLE if rng.random() < 0.3) if mode == "forgiven" else frozenset()
     kernel, names, lines = source(name).kernel, NameTable(), list[str]()
-    with forgiving(codes), small_moves(name):
+    limits = small_moves(name)
+    with forgiving(codes):
         if mode.startswith("good"):
             lines = rng.choice(TEMPLATES[name]).split("\n")
             applied = apply_program(kernel, parse("\n".join(lines)))
             kernel, names = applied.kernel, applied.names
             length = {"good-more": rng.randint(1, 4)}.get(mode, rng.choice((0, 0, 1)))
         else:
-            kernel, names = _fixed(kernel, names, rng, lines)
+            kernel, names = _fixed(kernel, names, rng, lines, FIXED[name])
             length = rng.randint(1, 9)
-        kernel = _walk(kernel, names, rng, length, lines, strict=mode != "forgiven")
+        kernel = _walk(kernel, names, rng, length, lines, limits, strict=mode != "forgiven")
     text = f"# {name}, {mode} {' '.join(sorted(codes))}\n" + "".join(f"{x}\n" for x in lines if x)
     try:
         if mode in ("mutated", "good-damaged"):
@@ -133,34 +132,47 @@ def _damaged(kernel: Kernel, text: str, rng: random.Random) -> tuple[Kernel, str
     return kernel, text
 
 
-def small_moves(name: str):  # type: ignore[no-untyped-def]
+def small_moves(name: str) -> MoveLimits:
     """The search's moves, with numbers for small sizes, odd ones among them."""
-    return patch.multiple(
-        moves, FIXED_SIZES=FIXED[name], SPLITS=SPLITS, TILES=TILES, DIVISORS=(2, 4, 8), MOST_UNROLLED=16
+    return MoveLimits(
+        numbers={
+            "specialize.condition.equals": FIXED[name],
+            "specialize.condition.multiple_of": (2, 4, 8),
+            "split.factor": SPLITS,
+            "tile.sizes": TILES,
+            "unroll.loop": (16,),
+        }
     )
 
 
 def _fixed(
-    kernel: Kernel, names: NameTable, rng: random.Random, lines: list[str]
+    kernel: Kernel, names: NameTable, rng: random.Random, lines: list[str], sizes: Sequence[int]
 ) -> tuple[Kernel, NameTable]:
     """Some sizes fixed, mostly."""
     if rng.random() < 0.7:
         for s in kernel.scalars:
             if s.is_size and not s.implied and rng.random() < 0.8:
-                text = f"specialize({s.name} == {rng.choice(moves.FIXED_SIZES)})"
+                text = f"specialize({s.name} == {rng.choice(sizes)})"
                 kernel, names = apply(kernel, parse_statement(text), names)
                 lines.append(text)
     return kernel, names
 
 
 def _walk(
-    kernel: Kernel, names: NameTable, rng: random.Random, length: int, lines: list[str], *, strict: bool
+    kernel: Kernel,
+    names: NameTable,
+    rng: random.Random,
+    length: int,
+    lines: list[str],
+    limits: MoveLimits,
+    *,
+    strict: bool,
 ) -> Kernel:
     """Random moves, added to `lines`."""
     for _ in range(length):
         if len(loop_sites(kernel.body)) > MOST_LOOPS:
             break
-        texts = [t for group in moves._candidates(kernel, MoveLimits()) for t in group]
+        texts = [t for group in candidates(kernel, limits) for t in group]
         by: dict[str, list[str]] = {}
         for t in texts:
             by.setdefault(t.split("(")[0], []).append(t)

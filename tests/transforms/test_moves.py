@@ -72,6 +72,20 @@ def test_specialization_follows_the_sizes_that_are_run() -> None:
     ]
 
 
+def test_numbers_of_the_language_can_be_replaced() -> None:
+    limits = MoveLimits(numbers={"split.factor": (3, 5), "specialize.condition.multiple_of": (6,)})
+    moves = legal_moves(KERNELS["vecadd"](), NameTable(), limits)
+    assert [m for m in moves if m.startswith("split")] == ["split(i, 3)", "split(i, 5)"]
+    assert "specialize(n % 6 == 0)" in moves and "specialize(n % 4 == 0)" not in moves
+
+
+def test_declared_launch_bounds_limit_what_is_bound() -> None:
+    at = apply_program(KERNELS["transpose"](), parse("tile([i, j], [32, 16])\nlaunch_bounds(16)"))
+    moves = legal_moves(at.kernel, at.names)
+    assert "bind(j.i, thread.x)" in moves
+    assert "bind(i.i, thread.x)" not in moves
+
+
 def test_moves_of_a_matmul_are_listed_quickly() -> None:
     at = apply_program(KERNELS["matmul"](), parse(PROGRAMS["matmul"]))
     legal_moves(at.kernel, at.names)

@@ -14,6 +14,7 @@ from evolve.dsl.registry import Example, primitives
 from evolve.ir.printer import print_kernel
 from evolve.transforms.apply import apply_program
 from evolve.transforms.call import TRANSFORMS
+from evolve.transforms.domains import RULES
 from tests.transforms.fixtures import KERNELS, assert_same
 
 EXAMPLES = [(p.name, e) for p in primitives().values() for e in p.examples]
@@ -30,6 +31,25 @@ def test_a_primitive_has_a_legal_and_an_illegal_example(name: str) -> None:
     examples = primitives()[name].examples
     assert any(e.refused is None and name in e.program for e in examples)
     assert any(e.refused is not None for e in examples)
+
+
+@pytest.mark.parametrize("name", primitives())
+def test_a_primitive_is_offered_as_a_move_by_rules_that_exist(name: str) -> None:
+    forms = primitives()[name].moves
+    assert forms, "say in dsl_spec/ which values its parameters have as a next move"
+    for form in forms:
+        for parameter, domain in form.items():
+            assert domain.rule is None or domain.rule in RULES
+            assert domain.rule is not None or domain.values
+            spec = primitives()[name].parameter(parameter)
+            assert spec is not None
+            if spec.type == "choice":
+                assert domain.rule is None and set(domain.values) <= set(spec.choices)
+
+
+def test_every_rule_is_used() -> None:
+    used = {d.rule for p in primitives().values() for form in p.moves for d in form.values()}
+    assert RULES.keys() <= used
 
 
 @pytest.mark.parametrize(("name", "example"), EXAMPLES, ids=[f"{n}-{i}" for i, (n, _) in enumerate(EXAMPLES)])

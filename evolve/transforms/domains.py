@@ -1,0 +1,356 @@
+"""The rules by which `dsl_spec/` says what a parameter of a next move may be.
+
+A rule reads values off a kernel, as texts of arguments: loops fit for something, buffers used somewhere,
+numbers that fit an extent. It only leaves out what cannot be meant; the primitive's own preconditions decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from math import prod
+from typing import TypeAlias
+
+from evolve.dsl.registry import Domain
+from evolve.ir.affine import simplify
+from evolve.ir.effects import Mode, effects
+from evolve.ir.expr import Const
+from evolve.ir.kernel import Kernel
+from evolve.ir.scope import ranges_at
+from evolve.ir.stmt import Block, Buffer, For, If, Leaf, Reduce
+from evolve.ir.types import LoopKind, Space
+from evolve.ir.visit import Site, leaves, local_buffers, variables, walk
+from evolve.target.limits import STATIC_SHARED_BYTES, THREADS_MOST
+from evolve.transforms.edit import sites
+from evolve.transforms.mapping import FREE
+
+WARP = 32
+
+
+@dataclass(frozen=True)
+class MoveLimits:
+    """What the device allows, threads and bytes of shared memory a block, and what the kernel is run on.
+
+    `sizes` are the scalars of the timed launches by name: a size found there is specialized to those
+    values and to divisors of them only, so that the variant is one that runs. `numbers` replaces the values
+    that `dsl_spec/` has for a parameter, by `primitive.parameter` or `primitive.parameter.rule`.
+    """
+
+    threads: int = THREADS_MOST
+    shared_bytes: int = STATIC_SHARED_BYTES
+    sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    numbers: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class View:
+    """A kernel as the rules look at it; what several of them need is found once."""
+
+    kernel: Kernel
+    limits: MoveLimits
+
+    @cached_property
+    def loops(self) -> Mapping[str, Site]:
+        """All loops by name, in textual order."""
+        return sites(self.kernel)
+
+    @cached_property
+    def free(self) -> Mapping[str, For]:
+        """Loops that nothing executes in a special way yet."""
+        found = ((name, self.loop(name)) for name in self.loops)
+        return {name: loop for name, loop in found if loop.kind in FREE}
+
+    @cached_property
+    def extents(self) -> Mapping[str, int | None]:
+        """Constant extents; None where it is not constant."""
+        return {name: self._extent(site) for name, site in self.loops.items()}
+
+    @cached_property
+    def local(self) -> Mapping[str, Buffer]:
+        """Buffers declared in the kernel."""
+        return local_buffers(self.kernel.body)
+
+    @cached_property
+    def next_to(self) -> Mapping[str, str]:
+        """The next loop of the same block that is free as well, by loop."""
+        out: dict[str, str] = {}
+        blocks = [self.kernel.body, *(b for s in walk(self.kernel.body) for b in _bodies(s.stmt))]
+        for block in blocks:
+            beside = [s.var for s in block.stmts if isinstance(s, For) and s.kind in FREE]
+            out.update(pairwise(beside))
+        return out
+
+    def loop(self, name: str) -> For:
+        """The loop of that name."""
+        found = self.loops[name].stmt
+        assert isinstance(found, For)
+        return found
+
+    def used(self, loop: str, mode: Mode) -> list[str]:
+        """Buffers with such an access inside the loop, each once."""
+        accesses = (a for s in walk(self.loop(loop).body) for a in effects(s.stmt).accesses)
+        return list(dict.fromkeys(a.buffer for a in accesses if a.mode is mode))
+
+    def space(self, buffer: str) -> Space:
+        """Where a buffer lies."""
+        found = self.local.get(buffer)
+        return Space.GLOBAL if found is None else found.space
+
+    def _extent(self, site: Site) -> int | None:
+        assert isinstance(site.stmt, For)
+        extent = site.stmt.extent
+        if not isinstance(extent, Const):
+            extent = simplify(extent, ranges_at(self.kernel, site.path))
+        return int(extent.value) if isinstance(extent, Const) else None
+
+
+Chosen: TypeAlias = Mapping[str, str]
+Rule: TypeAlias = Callable[[View, Domain, Chosen], Iterator[str]]
+
+RULES: dict[str, Rule] = {}
+
+
+def rule(f: Rule) -> Rule:
+    """Registers a rule by its function's name."""
+    RULES[f.__name__] = f
+    return f
+
+
+@rule
+def free(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Loops that nothing executes in a special way yet."""
+    yield from view.free
+
+
+@rule
+def outermost(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Free loops with nothing but grid loops around them."""
+    for name in view.free:
+        if all(isinstance(p, For) and p.kind.is_grid for p in view.loops[name].path):
+            yield name
+
+
+@rule
+def small(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Free loops of a constant extent that the threads of a block can share out."""
+    for name in view.free:
+        extent = view.extents[name]
+        if extent is not None and 1 < extent <= view.limits.threads:
+            yield name
+
+
+@rule
+def short(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Free loops, not unrolled yet, of at most `values[0]` iterations."""
+    (most,) = domain.values
+    for name, loop in view.free.items():
+        extent = view.extents[name]
+        if loop.kind is not LoopKind.UNROLL and extent is not None and extent <= int(most):
+            yield name
+
+
+@rule
+def innermost(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Free loops of a constant extent without a loop inside."""
+    for name, loop in view.free.items():
+        if view.extents[name] is not None and not any(isinstance(s.stmt, For) for s in walk(loop.body)):
+            yield name
+
+
+@rule
+def reducing(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Free loops with a reduction inside, of one of these extents."""
+    for name in _reducing(view):
+        if view.extents[name] in domain.values:
+            yield name
+
+
+@rule
+def reducing_by_warps(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Free loops with a reduction inside that several whole warps of a block can share out."""
+    for name in _reducing(view):
+        extent = view.extents[name]
+        if extent is not None and extent % WARP == 0 and WARP < extent <= view.limits.threads:
+            yield name
+
+
+@rule
+def nest(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Two free loops, one directly inside the other: `[outer, inner]`."""
+    for name, loop in view.free.items():
+        inner = _only_loop(loop.body)
+        if inner is not None and inner.kind in FREE:
+            yield f"[{name}, {inner.var}]"
+
+
+@rule
+def swapped(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Two loops, one directly inside the other, in the other order: `[inner, outer]`."""
+    for name in view.loops:
+        outer = view.loop(name)
+        inner = _only_loop(outer.body)
+        if inner is not None and not outer.kind.is_grid and inner.kind is not LoopKind.VECTOR:
+            yield f"[{inner.var}, {name}]"
+
+
+@rule
+def shared_out(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Free loops, and pairs of one directly inside the other."""
+    yield from view.free
+    yield from nest(view, domain, chosen)
+
+
+@rule
+def next_to(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """The next free loop of the same block."""
+    assert domain.of is not None
+    found = view.next_to.get(chosen[domain.of])
+    if found is not None:
+        yield found
+
+
+@rule
+def around(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Loops that something can be placed in."""
+    for name in view.loops:
+        kind = view.loop(name).kind
+        if kind is not LoopKind.VECTOR and not kind.is_combine:
+            yield name
+
+
+@rule
+def cuts(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Numbers that cut a loop, or each of a list of loops, into whole, smaller parts; all where the extent is
+    not known."""
+    assert domain.of is not None
+    loops = chosen[domain.of].strip("[]").split(", ")
+    is_list = chosen[domain.of].startswith("[")
+    for n in map(int, domain.values):
+        extents = [view.extents[x] for x in loops]
+        if all(x is None or (n < x and x % n == 0) for x in extents):
+            yield f"[{', '.join([str(n)] * len(loops))}]" if is_list else str(n)
+
+
+@rule
+def divides(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Numbers that divide the loop's constant extent."""
+    assert domain.of is not None
+    extent = view.extents[chosen[domain.of]]
+    yield from (str(n) for n in domain.values if extent is not None and extent % int(n) == 0)
+
+
+@rule
+def block(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """The threads of the block, once loops are bound to them."""
+    threads = block_threads(view.kernel)
+    if threads > 1:
+        yield str(threads)
+
+
+@rule
+def read_in(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Buffers in one of these spaces that are read inside a loop."""
+    assert domain.of is not None
+    for buffer in view.used(chosen[domain.of], Mode.READ):
+        if view.space(buffer).value in domain.values:
+            yield buffer
+
+
+@rule
+def reduced_in(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Buffers reduced into inside a loop that are not in registers."""
+    assert domain.of is not None
+    for buffer in view.used(chosen[domain.of], Mode.REDUCE):
+        if view.space(buffer) is not Space.REGISTER:
+            yield buffer
+
+
+@rule
+def shared(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Arrays in shared memory."""
+    yield from (name for name, b in view.local.items() if b.space is Space.SHARED and b.extents)
+
+
+@rule
+def fills_versions(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Loops whose iteration chooses the part of a shared array that it writes."""
+
+    def takes_turns(leaf: Leaf, loop: str) -> bool:
+        return view.space(leaf.buffer) is Space.SHARED and loop in variables(leaf.indices[0])
+
+    for name in view.free:
+        if any(takes_turns(leaf, name) for leaf, _ in leaves(view.loop(name).body)):
+            yield name
+
+
+@rule
+def last_dimension(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Lists with one of the numbers for the last dimension of a buffer and 0 for the others."""
+    assert domain.of is not None
+    rank = len(view.local[chosen[domain.of]].extents)
+    for n in domain.values:
+        yield f"[{', '.join([*['0'] * (rank - 1), str(n)])}]"
+
+
+@rule
+def equals(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Sizes not known yet, equal to what they are run with, or else to one of the numbers."""
+    for name in _open_sizes(view):
+        for n in view.limits.sizes.get(name) or domain.values:
+            yield f"{name} == {n}"
+
+
+@rule
+def multiple_of(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Sizes not known yet as multiples of one of the numbers, if all sizes that are run are."""
+    known = ranges_at(view.kernel).divisors
+    for name in _open_sizes(view):
+        for n in map(int, domain.values):
+            if known.get(name, 1) % n and all(v % n == 0 for v in view.limits.sizes.get(name, ())):
+                yield f"{name} % {n} == 0"
+
+
+def block_threads(kernel: Kernel) -> int:
+    """The threads of a block: for each axis the most iterations of a constant extent bound to it."""
+    most: dict[LoopKind, int] = {}
+    for site in walk(kernel.body):
+        loop = site.stmt
+        if isinstance(loop, For) and loop.kind.is_thread:
+            extent = loop.extent
+            if not isinstance(extent, Const):
+                extent = simplify(extent, ranges_at(kernel, site.path))
+            if isinstance(extent, Const):
+                most[loop.kind] = max(most.get(loop.kind, 1), int(extent.value))
+    return prod(most.values())
+
+
+def _open_sizes(view: View) -> Iterator[str]:
+    ranges = ranges_at(view.kernel)
+    for s in view.kernel.scalars:
+        low, high = ranges.of(s.name)
+        if s.is_size and not s.implied and (low is None or low != high):
+            yield s.name
+
+
+def _reducing(view: View) -> Iterator[str]:
+    for name, loop in view.free.items():
+        if view.extents[name] is not None and any(isinstance(s.stmt, Reduce) for s in walk(loop.body)):
+            yield name
+
+
+def _bodies(s: object) -> tuple[Block, ...]:
+    return (s.body,) if isinstance(s, For | If) else ()
+
+
+def _only_loop(body: Block) -> For | None:
+    """The loop that is all there is in a block, but for guards around it."""
+    while len(body.stmts) == 1:
+        (only,) = body.stmts
+        if isinstance(only, For):
+            return only
+        if not isinstance(only, If) or only.orelse.stmts:
+            return None
+        body = only.body
+    return None
