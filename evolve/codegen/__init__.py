@@ -7,7 +7,7 @@
 `emit`       one kernel: statements; `emit_vector` wide accesses; `emit_combine` and `collectives`
              shuffles and block reductions; `access` and `ctext` expressions; `geometry` grid and block
 `sizes`      how large index arithmetic gets: the launch guards
-`vectors`    alignment and independence of lanes
+`vectors`    independence of lanes
 `limits`     what is refused before a compiler sees it
 `original`   the user's kernel; `launcher` a host function over all variants
 `reference`  the float64 reference with error bounds, for the host; `reference_cuda` for a GPU;

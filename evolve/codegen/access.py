@@ -12,10 +12,12 @@ from evolve.codegen.errors import CodegenError
 from evolve.codegen.names import Names
 from evolve.codegen.place import Place
 from evolve.codegen.sizes import Magnitudes
+from evolve.codegen.vectors import LANES
 from evolve.ir.affine import Linear, Ranges, bounds, linear, simplify
 from evolve.ir.data import is_term, reads
-from evolve.ir.expr import Cast, Const, Expr, Load, add, index, mul
+from evolve.ir.expr import Cast, Const, Expr, Load, index, sub
 from evolve.ir.kernel import Kernel
+from evolve.ir.lanes import element_offset
 from evolve.ir.layout import LayoutError, register_layouts, slot_of
 from evolve.ir.printer import print_expr
 from evolve.ir.scope import ranges_at
@@ -66,15 +68,22 @@ class Accesses:
         return CountText(self.names.of, lambda x: self._load(x, place), self.ranges(place))
 
     def _load(self, x: Load, place: Place) -> str:
-        if place.lane is not None:
-            for wide, name in place.wide.items():
-                # In the subscript of another access the lane has been put in already.
-                if x in (wide, self._at_lane(wide, place)):
-                    return f"{name}.{'xyzw'[place.lane[1]]}"
-        return self.access(x.buffer, x.indices, place)
+        return self._element(x, place) or self.access(x.buffer, x.indices, place)
 
-    def _at_lane(self, x: Load, place: Place) -> Load:
-        return replace(x, indices=tuple(self.resolve(i, place) for i in x.indices))
+    def _element(self, x: Load, place: Place) -> str | None:
+        """The element of a vector already read that `x` is in this lane, be it another lane's."""
+        if place.lane is None:
+            return None
+        first = replace(place, lane=(place.lane[0], 0))
+        for wide, name in place.wide.items():
+            if wide.buffer != x.buffer:
+                continue
+            b = self.buffers[x.buffer]
+            start, here = self.offset(b, wide.indices, first), self.offset(b, x.indices, place)
+            apart = linear(sub(self.resolve(here, place), self.resolve(start, first)), self.ranges(place))
+            if apart.is_constant and 0 <= apart.constant < place.width:
+                return f"{name}.{LANES[apart.constant]}"
+        return None
 
     def value(self, e: Expr, place: Place) -> str:
         """The text of a value; its index parts are simplified and counted for the launch guard."""
@@ -125,14 +134,7 @@ class Accesses:
 
     def offset(self, b: Buffer, indices: tuple[Expr, ...], place: Place) -> Expr:
         """The row-major element offset of a global or shared access, simplified, its lane left in."""
-        out: Expr | None = None
-        for i, subscript in enumerate(indices):
-            if out is not None:
-                extent = b.extents[i] if not b.padding else add(b.extents[i], b.padding[i])
-                out = add(mul(out, extent), subscript)
-            else:
-                out = subscript
-        return self.simplified(index(0) if out is None else out, place)
+        return self.simplified(element_offset(b, indices), place)
 
     def access(self, buffer: str, indices: tuple[Expr, ...], place: Place) -> str:
         """The element as an lvalue."""

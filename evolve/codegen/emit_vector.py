@@ -1,7 +1,7 @@
 """VECTOR loops: aligned unit-stride accesses as one wide access each, the arithmetic lane by lane.
 
 A loop whose lanes cannot run side by side, or that has nothing to widen, becomes an unrolled loop.
-Where a guard holds for some lanes only, whole vectors and the last, partial one are separate code.
+Where a guard holds for some lanes only, whole vectors and partial ones are separate code.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from evolve.codegen.vectors import (
     VECTOR_TYPES,
     LaneBody,
     always_evaluated,
-    is_wide,
     lane_body,
-    lane_guard,
     lanes_commute,
 )
 from evolve.ir.expr import Const, Expr, Load
+from evolve.ir.lanes import is_wide, lane_guard
 from evolve.ir.stmt import For, Store
 from evolve.ir.types import Space
 
@@ -52,7 +51,7 @@ def vector_loop(emitter: KernelEmitter, s: For, place: Place) -> list[Node]:
     if guard.exact:
         return [branch(cond, whole, line_origin(s, place))]
     rest = emitter.sequential(s, place)
-    return [branch(cond, whole, line_origin(s, place), rest, "the last, partial vector")]
+    return [branch(cond, whole, line_origin(s, place), rest, "a partial vector")]
 
 
 def _widens(emitter: KernelEmitter, body: LaneBody, s: For, width: int, place: Place) -> bool:
@@ -109,7 +108,7 @@ def _lanes(emitter: KernelEmitter, body: LaneBody, s: For, width: int, place: Pl
             target = _wide_access(emitter, leaf.buffer, leaf.indices, s.var, width, place)
         if target is None:
             for i in range(width):
-                nodes.append(emitter.leaf(leaf, replace(place, lane=(s.var, i), wide=wide)))
+                nodes.append(emitter.leaf(leaf, replace(place, lane=(s.var, i), wide=wide, width=width)))
         else:
             copied = emitter.simplified(leaf.value, place)
             if isinstance(copied, Load) and copied in wide:
@@ -118,7 +117,7 @@ def _lanes(emitter: KernelEmitter, body: LaneBody, s: For, width: int, place: Pl
                 name = emitter.names.fresh(f"{emitter.names.of(leaf.buffer)}{width}")
                 nodes.append(line(f"{target} {name};", origin))
                 for i in range(width):
-                    value = emitter.value(leaf.value, replace(place, lane=(s.var, i), wide=wide))
+                    value = emitter.value(leaf.value, replace(place, lane=(s.var, i), wide=wide, width=width))
                     nodes.append(line(f"{name}.{LANES[i]} = {value};", origin))
             address = emitter.access(leaf.buffer, leaf.indices, first)
             nodes.append(line(f"*reinterpret_cast<{target}*>(&{address}) = {name};", origin))

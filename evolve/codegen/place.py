@@ -20,6 +20,8 @@ class Place:
     lane: tuple[str, int] | None = None
     wide: Mapping[Load, str] = field(default_factory=dict)
     """Loads that are lanes of a vector already read: the name of that vector."""
+    width: int = 0
+    """Lanes of the vectors in `wide`."""
     per_lane: frozenset[str] = frozenset()
     """Register buffers that have one copy a lane."""
 

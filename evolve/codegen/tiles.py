@@ -1,18 +1,18 @@
 """Whole tiles apart from partial ones.
 
 A nest whose guards differ from iteration to iteration of one thread becomes two: one without those
-guards, run when they hold for all of its iterations, and the nest as it was. The condition is over
-loops outside the nest only, so all threads of a block agree.
+guards, run when they hold for all of its iterations, and the nest as it was. Thread loops are no part
+of it: each thread asks for itself, so that an edge of the array costs the threads at the edge only.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from evolve.codegen.vectors import coefficient
 from evolve.ir.affine import Linear, Ranges, linear, simplify
 from evolve.ir.expr import FALSE, TRUE, Binary, BinaryOp, Const, Expr, conjunction, index
 from evolve.ir.kernel import Kernel
+from evolve.ir.lanes import coefficient
 from evolve.ir.scope import conjuncts, ranges_at
 from evolve.ir.stmt import Alloc, Barrier, Block, For, If, Leaf, Stmt
 from evolve.ir.types import DType, LoopKind, Space
@@ -40,7 +40,7 @@ def _statement(kernel: Kernel, s: Stmt, path: tuple[For | If, ...]) -> Stmt:
         case If():
             inner = (*path, s)
             return replace(s, body=_block(kernel, s.body, inner), orelse=_block(kernel, s.orelse, inner))
-        case For() if s.kind.is_grid or _holds_phases(s):
+        case For() if s.kind.is_grid or s.kind.is_thread or _holds_phases(s):
             return replace(s, body=_block(kernel, s.body, (*path, s)))
         case For():
             return _nest(kernel, s, path)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import gcd
 
-from evolve.ir.affine import Linear, Ranges, linear, simplify
-from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Load, Select, Var, index
+from evolve.ir.affine import Ranges, linear, simplify
+from evolve.ir.expr import Binary, BinaryOp, Expr, Load, Select
+from evolve.ir.lanes import coefficient
 from evolve.ir.stmt import Alloc, Block, If, Reduce, Stmt, Store
 from evolve.ir.types import DType
-from evolve.ir.visit import children, loads, substitute, variables
+from evolve.ir.visit import children, loads
 
 VECTOR_TYPES = {
     (DType.F32, 2): "float2",
@@ -24,98 +24,6 @@ VECTOR_TYPES = {
 """The CUDA vector type of an element type and a width."""
 
 LANES = ("x", "y", "z", "w")
-
-
-def divisor(e: Expr, ranges: Ranges) -> int:
-    """A constant that divides the INDEX expression whatever its variables are; 0 for zero itself."""
-    match e:
-        case Const():
-            return abs(int(e.value))
-        case Var():
-            low, high = ranges.of(e.name)
-            if low is not None and low == high:
-                return abs(low)
-            return ranges.divisors.get(e.name, 1)
-        case Binary(op=BinaryOp.ADD | BinaryOp.SUB | BinaryOp.MIN | BinaryOp.MAX):
-            return gcd(divisor(e.lhs, ranges), divisor(e.rhs, ranges))
-        case Binary(op=BinaryOp.MUL):
-            return divisor(e.lhs, ranges) * divisor(e.rhs, ranges)
-        case Binary(op=BinaryOp.FLOORDIV, rhs=Const(value=d)) if d > 0:
-            whole = divisor(e.lhs, ranges)
-            return whole // int(d) if whole % int(d) == 0 else 1
-        case _:
-            return 1
-
-
-def coefficient(form: Linear, name: str) -> int | None:
-    """The coefficient of a variable; None when it also occurs inside another term."""
-    found = 0
-    for atom, c in form.terms:
-        if isinstance(atom, Var) and atom.name == name:
-            found = c
-        elif name in variables(atom):
-            return None
-    return found
-
-
-def is_wide(offset: Expr, lane: str, width: int, ranges: Ranges) -> bool:
-    """Whether element `offset` runs over `width` adjacent, aligned elements as `lane` does.
-
-    Alignment is proved from the divisors of the sizes; the array's base is taken as aligned.
-    """
-    form = linear(offset, ranges)
-    if coefficient(form, lane) != 1:
-        return False
-    base = Linear(tuple(t for t in form.terms if t[0] != Var(lane)), form.constant)
-    total = abs(base.constant)
-    for atom, c in base.terms:
-        total = gcd(total, c * divisor(atom, ranges))
-    return total % width == 0
-
-
-@dataclass(frozen=True)
-class LaneGuard:
-    """A condition on all lanes at once. `exact`: it holds for all lanes or for none."""
-
-    full: Expr
-    exact: bool
-
-
-def lane_guard(cond: Expr, lane: str, width: int, ranges: Ranges) -> LaneGuard | None:
-    """The condition under which `cond` holds in every lane; None when no single one is known."""
-    if isinstance(cond, Binary) and cond.op is BinaryOp.AND:
-        a, b = lane_guard(cond.lhs, lane, width, ranges), lane_guard(cond.rhs, lane, width, ranges)
-        if a is None or b is None:
-            return None
-        return LaneGuard(Binary(BinaryOp.AND, a.full, b.full, DType.BOOL), a.exact and b.exact)
-    if loads(cond):
-        return None  # an earlier lane may change what it reads
-    if lane not in variables(cond):
-        return LaneGuard(cond, True)
-    orders = (BinaryOp.LT, BinaryOp.LE, BinaryOp.GT, BinaryOp.GE)
-    if not isinstance(cond, Binary) or cond.op not in orders or cond.lhs.dtype is not DType.INDEX:
-        return None
-    less = cond.op in (BinaryOp.LT, BinaryOp.LE)
-    small, large = (cond.lhs, cond.rhs) if less else (cond.rhs, cond.lhs)
-    form = linear(small, ranges) + linear(large, ranges).scale(-1)
-    if cond.op in (BinaryOp.LE, BinaryOp.GE):
-        form = form + Linear((), -1)
-    c = coefficient(form, lane)
-    if c is None or c == 0:
-        return None
-    last = index(width - 1 if c > 0 else 0)
-    full = simplify(substitute(cond, {lane: last}), ranges)
-    if c < 0:
-        return LaneGuard(full, False)
-    # form < 0 with all other terms a multiple of g > c * (width - 1): lane 0 decides for all.
-    g = abs(form.constant)
-    for atom, k in form.terms:
-        if atom != Var(lane):
-            g = gcd(g, k * divisor(atom, ranges))
-    if g == 0 or g > c * (width - 1):
-        first = simplify(substitute(cond, {lane: index(0)}), ranges)
-        return LaneGuard(first, True)
-    return LaneGuard(full, False)
 
 
 def always_evaluated(e: Expr) -> Iterator[Load]:

@@ -8,6 +8,7 @@
 `data`     integers that are read from memory as indices
 `affine`   simplification of index expressions under loop ranges
 `effects`  what a statement reads and writes: the only source of access information
+`lanes`    alignment and conditions of the lanes of a vector
 `layout`   which thread holds which element of a distributed register buffer
 `poly`     the isl view, derived on demand
 `printer`, `verify`

@@ -14,9 +14,9 @@ from math import prod
 from typing import TypeAlias
 
 from evolve.dsl.registry import Domain
-from evolve.ir.affine import simplify
+from evolve.ir.affine import linear, simplify
 from evolve.ir.effects import Mode, effects
-from evolve.ir.expr import Const
+from evolve.ir.expr import Const, Var
 from evolve.ir.kernel import Kernel
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Block, Buffer, For, If, Leaf, Reduce
@@ -239,6 +239,18 @@ def divides(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
     assert domain.of is not None
     extent = view.extents[chosen[domain.of]]
     yield from (str(n) for n in domain.values if extent is not None and extent % int(n) == 0)
+
+
+@rule
+def starts(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """What has to be added to a loop's number to be a subscript of what is written inside, `c` for
+    `y[i + c]`: from 1 to `values[0]`."""
+    assert domain.of is not None
+    (most,) = domain.values
+    loop = view.loop(chosen[domain.of])
+    forms = (linear(i) for leaf, _ in leaves(loop.body) for i in leaf.indices)
+    apart = (f.constant for f in forms if f.terms == ((Var(loop.var), 1),))
+    yield from (str(c) for c in dict.fromkeys(apart) if 0 < c <= int(most))
 
 
 @rule

@@ -7,10 +7,11 @@ from dataclasses import replace
 from math import prod
 
 from evolve.dsl.diagnostic import RefusedError
-from evolve.ir.affine import Linear, Ranges, expression, linear, simplify
+from evolve.ir.affine import Ranges, linear
 from evolve.ir.effects import effects
-from evolve.ir.expr import Binary, BinaryOp, Expr, Var
+from evolve.ir.expr import Expr, Var, conjunction
 from evolve.ir.kernel import Kernel
+from evolve.ir.lanes import element_offset, is_wide, lane_guard
 from evolve.ir.printer import print_expr, print_stmt
 from evolve.ir.scope import conjuncts, ranges_at
 from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Leaf
@@ -18,7 +19,7 @@ from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import leaves, local_buffers, variables, walk
 from evolve.target.limits import BLOCK_MOST, THREADS_MOST
 from evolve.transforms.call import Call, Result, transform
-from evolve.transforms.edit import carried_write, constant_extent, less, loop_at, replace_loop
+from evolve.transforms.edit import carried_write, constant_extent, loop_at, replace_loop
 from evolve.transforms.loops import name_groups, split_named
 
 FREE = (LoopKind.SERIAL, LoopKind.PARALLEL, LoopKind.UNROLL)
@@ -221,17 +222,17 @@ def _vector(kernel: Kernel, name: str, width: int, note: str) -> Kernel:
     loop, site = loop_at(kernel, name)
     ranges = ranges_at(kernel, (*site.path, loop))
     body, conditions = loop.body, list[Expr]()
+    partial: list[Expr] = []
     while len(body.stmts) == 1 and isinstance(body.stmts[0], If) and not body.stmts[0].orelse.stmts:
         only = body.stmts[0]
         for term in conjuncts((only.cond,)):
-            coarse = same_for_all(term, name, width, ranges)
-            if coarse is None:
-                raise RefusedError(
-                    "E-VECTOR-TAIL",
-                    f"the guard {print_expr(term)} may hold for some lanes of {name} and not for others",
-                    repair=_divisibility(term, width, ranges),
-                )
-            conditions.append(coarse)
+            known = lane_guard(term, name, width, ranges)
+            if known is not None and known.exact:
+                conditions.append(known.full)
+            elif known is not None or name in variables(term):
+                partial.append(term)
+            else:
+                conditions.append(term)
         body = only.body
     for s in body.stmts:
         if not isinstance(s, Leaf):
@@ -244,46 +245,40 @@ def _vector(kernel: Kernel, name: str, width: int, note: str) -> Kernel:
     moved = replace(loop, body=body)
     if not any(_unit_stride(moved, ranges, kernel)):
         raise RefusedError("E-VECTOR-STRIDE", f"no access has unit stride in {name}")
-    result = Block((replace(moved, kind=LoopKind.VECTOR, note=note),))
+    kept: list[Expr] = []
+    for term in partial:
+        if lane_guard(term, name, width, ranges) is None or not any(_wide(moved, width, ranges, kernel)):
+            raise RefusedError(
+                "E-VECTOR-TAIL",
+                f"the guard {print_expr(term)} may hold for some lanes of {name} and not for others",
+                repair=_divisibility(term, width, ranges),
+            )
+        kept.append(term)
+    inside = Block((If(conjunction(tuple(kept)), body),)) if kept else body
+    result = Block((replace(loop, body=inside, kind=LoopKind.VECTOR, note=note),))
     for c in reversed(conditions):
         result = Block((If(c, result),))
     return replace_loop(kernel, name, lambda _: result.stmts)
 
 
-def _unit_stride(loop: For, ranges: Ranges, kernel: Kernel) -> Iterator[bool]:
+def _in_memory(loop: For, kernel: Kernel) -> Iterator[tuple[Buffer, tuple[Expr, ...]]]:
+    """The accesses in a loop that are not to registers."""
     known: dict[str, Buffer] = {b.name: b for b in kernel.buffers} | local_buffers(kernel.body)
     for leaf, _ in leaves(Block((loop,))):
         for access in effects(leaf).accesses:
-            if not access.indices or known[access.buffer].space is Space.REGISTER:
-                continue
-            *outer, last = access.indices
-            stride = dict(linear(last, ranges).terms).get(Var(loop.var), 0)
-            yield stride == 1 and all(loop.var not in variables(i) for i in outer)
+            if access.indices and known[access.buffer].space is not Space.REGISTER:
+                yield known[access.buffer], access.indices
 
 
-def same_for_all(cond: Expr, lane: str, width: int, ranges: Ranges) -> Expr | None:
-    """An equal condition that does not mention the loop `lane` of `width` iterations from 0; None if unknown.
+def _unit_stride(loop: For, ranges: Ranges, kernel: Kernel) -> Iterator[bool]:
+    for _, (*outer, last) in _in_memory(loop, kernel):
+        stride = dict(linear(last, ranges).terms).get(Var(loop.var), 0)
+        yield stride == 1 and all(loop.var not in variables(i) for i in outer)
 
-    `a + lane < b` with width dividing both a and b holds for all lanes or for none, as `a < b` does.
-    """
-    if lane not in variables(cond):
-        return cond
-    if not (isinstance(cond, Binary) and cond.op is BinaryOp.LT):
-        return None
-    difference = linear(Binary(BinaryOp.SUB, cond.lhs, cond.rhs, cond.lhs.dtype), ranges)
-    terms = dict(difference.terms)
-    if terms.pop(Var(lane), None) != 1:
-        return None
-    rest = Linear(tuple(terms.items()), difference.constant)
-    if rest.constant % width or any(lane in variables(atom) for atom in terms):
-        return None
-    for atom, c in terms.items():
-        known = ranges.divisors.get(atom.name, 1) if isinstance(atom, Var) else 1
-        if (c * known) % width:
-            return None
-    lhs = linear(cond.lhs, ranges)
-    without = Linear(tuple(t for t in lhs.terms if t[0] != Var(lane)), lhs.constant)
-    return simplify(less(expression(without), cond.rhs), ranges)
+
+def _wide(loop: For, width: int, ranges: Ranges, kernel: Kernel) -> Iterator[bool]:
+    for buffer, indices in _in_memory(loop, kernel):
+        yield is_wide(element_offset(buffer, indices), loop.var, width, ranges)
 
 
 def _divisibility(cond: Expr, width: int, ranges: Ranges) -> str | None:

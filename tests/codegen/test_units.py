@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from evolve.codegen.ctext import literal
 from evolve.codegen.names import Names
 from evolve.codegen.sizes import INT_MAX, Magnitudes
-from evolve.codegen.vectors import divisor, is_wide, lane_guard
 from evolve.ir.affine import Ranges
 from evolve.ir.evaluate import evaluate
 from evolve.ir.expr import BinaryOp, Expr, add, ceildiv, compare, floordiv, index, mod, mul, var
+from evolve.ir.lanes import divisor, is_wide, lane_guard
 from evolve.ir.types import DType
 
 SIZES = Ranges({"n": (1, None), "m": (1, None)}, {"n": 4})

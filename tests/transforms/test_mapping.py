@@ -83,24 +83,33 @@ def test_vectorize_moves_a_guard_of_whole_vectors_outside() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "assumed",
-    ["n % 2 == 0", "n % 6 == 0", "n >= 4"],
-)
-def test_vectorize_keeps_no_guard_that_cuts_a_vector(assumed: str) -> None:
+@pytest.mark.parametrize("assumed", ["n % 2 == 0", "n % 6 == 0", "n >= 4"])
+def test_vectorize_keeps_a_guard_that_cuts_a_vector_inside(assumed: str) -> None:
+    kernel = applied("vecadd", f"specialize({assumed})\nsplit(i, 64)\nvectorize(i.i, 4)").kernel
+    text = print_kernel(kernel)
+    assert "for i.i.i in 0..4:   # vector\n        if i.o * 64 + i.i.o * 4 + i.i.i < n:" in text
+    for n in (6, 12, 66):
+        assert_same(KERNELS["vecadd"](), kernel, n)
+
+
+def test_a_guard_that_cuts_vectors_is_refused_where_none_is_wide() -> None:
+    # Rows of any length begin anywhere: no access along them is aligned.
     with pytest.raises(RefusedError) as e:
-        applied("vecadd", f"specialize({assumed})\nsplit(i, 64)\nvectorize(i.i, 4)")
+        applied("stencil", "shift(j, 1)\nvectorize(j, 4)")
     assert e.value.diagnostic.code == "E-VECTOR-TAIL"
-    assert e.value.diagnostic.repair == "specialize(n % 4 == 0)"
+    assert e.value.diagnostic.repair == "specialize(cols % 4 == 0)"
+    kernel = applied("stencil", "specialize(cols % 4 == 0)\nshift(j, 1)\nvectorize(j, 4)").kernel
+    assert_same(KERNELS["stencil"](), kernel, 5, 12)
 
 
-def test_a_guard_on_an_unaligned_start_is_not_whole() -> None:
-    # The stencil's interior starts at 1, but the loop counts from 0: cols - 2 must be divisible.
-    assert code("stencil", "specialize(cols % 4 == 0)\nvectorize(j, 4)") == "E-VECTOR-TAIL"
+def test_a_guard_below_and_one_above_are_whole_where_a_vector_is_in_or_out() -> None:
+    program = "specialize(cols % 4 == 0)\nshift(j, 4)\nvectorize(j, 4)"
+    text = print_kernel(applied("transpose", program).kernel)
+    assert "if j.o * 4 >= 4:\n        for j.i in 0..4:   # vector" in text
 
 
 def test_vectorize_of_other_loops_than_the_contiguous_is_refused() -> None:
-    assert code("transpose", "specialize(rows % 4 == 0)\nreorder([j, i])\nvectorize(j, 4)") == "E-VECTOR-TAIL"
+    assert code("transpose", "specialize(rows % 4 == 0)\nreorder([j, i])\nvectorize(j, 4)") == "E-VECTOR-BODY"
     assert code("column_sum", "specialize(rows % 4 == 0)\nvectorize(r, 4)") == "E-VECTOR-STRIDE"
 
 
