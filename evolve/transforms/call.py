@@ -58,8 +58,10 @@ class Call:
         return value
 
     def integers(self, name: str) -> tuple[int, ...]:
-        """A list of integers."""
+        """A list of integers, empty where an optional one is not given."""
         value = self.value(name)
+        if value is None:
+            return ()
         assert isinstance(value, ListValue)
         out = []
         for item in value.items:

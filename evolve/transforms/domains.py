@@ -307,6 +307,15 @@ def last_dimension(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
 
 
 @rule
+def reversed_dimensions(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """The dimensions of a buffer of more than one, the last first."""
+    assert domain.of is not None
+    rank = len(view.local[chosen[domain.of]].extents)
+    if rank > 1:
+        yield f"{list(range(rank))[::-1]}"
+
+
+@rule
 def equals(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
     """Sizes not known yet, equal to what they are run with, or else to one of the numbers."""
     for name in _open_sizes(view):

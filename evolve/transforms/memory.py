@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import prod
+from typing import TypeVar
 
 from evolve.dsl.diagnostic import RefusedError
 from evolve.ir.data import index_arrays, step_terms
@@ -19,6 +20,8 @@ from evolve.transforms.call import Call, Result, loop_of, transform
 from evolve.transforms.edit import declared_in, guard, less, reads_memory, replace_loop, touched
 from evolve.transforms.names import claim, taken_names
 from evolve.transforms.window import Reach, Window, check_inside, window_of
+
+T = TypeVar("T")
 
 MAX_SHARED_BYTES = 227 * 1024
 """Largest shared memory of a block on any device so far (compute capability 9.0, CUDA programming guide)."""
@@ -230,20 +233,40 @@ def accumulate_in_register(call: Call) -> Result:
 @transform("set_layout")
 def set_layout(call: Call) -> Result:
     """See dsl_spec/set_layout.yaml."""
-    buffer, pad = call.buffer("buffer"), call.integers("pad")
+    buffer = call.buffer("buffer")
     if buffer.space is not Space.SHARED:
         raise RefusedError("E-LAYOUT-SPACE", f"{buffer.name} is {buffer.space.value}; only shared buffers")
-    if len(pad) != len(buffer.extents):
+    rank = len(buffer.extents)
+    order = call.integers("order") or tuple(range(rank))
+    if sorted(order) != list(range(rank)):
         raise RefusedError(
-            "E-LAYOUT-RANK", f"{buffer.name} has {len(buffer.extents)} dimensions, {len(pad)} paddings given"
+            "E-LAYOUT-ORDER", f"{buffer.name} has dimensions 0 to {rank - 1}, the order is {list(order)}"
         )
-    padding = pad if any(pad) else ()
-    if padding == buffer.padding:
+    pad = call.integers("pad") or _ordered(buffer.padding, order)
+    if len(pad) not in (0, rank):
+        raise RefusedError(
+            "E-LAYOUT-RANK", f"{buffer.name} has {rank} dimensions, {len(pad)} paddings given"
+        )
+    new = replace(buffer, extents=_ordered(buffer.extents, order), padding=pad if any(pad) else ())
+    if new == buffer and order == tuple(range(rank)):
         raise RefusedError("E-NO-CHANGE", f"the layout of {buffer.name} is already that")
 
-    def padded(s: Stmt) -> Stmt | None:
+    def placed(s: Stmt) -> Stmt | None:
         if isinstance(s, Alloc) and s.buffer.name == buffer.name:
-            return Alloc(replace(s.buffer, padding=padding))
+            return Alloc(new)
+        if isinstance(s, Store | Reduce) and s.buffer == buffer.name:
+            return replace(s, indices=_ordered(s.indices, order))
         return None
 
-    return replace(call.kernel, body=rewrite(call.kernel.body, padded)), call.names
+    def read(e: Expr) -> Expr:
+        if isinstance(e, Load) and e.buffer == buffer.name:
+            return replace(e, indices=_ordered(e.indices, order))
+        return e
+
+    body = map_block_exprs(rewrite(call.kernel.body, placed), lambda e: map_expr(e, read))
+    return replace(call.kernel, body=body), call.names
+
+
+def _ordered(items: tuple[T, ...], order: tuple[int, ...]) -> tuple[T, ...]:
+    """The items in that order; none stay none."""
+    return tuple(items[i] for i in order) if items else ()

@@ -101,3 +101,16 @@ def test_padding_is_not_part_of_the_meaning() -> None:
     assert_same(KERNELS["stencil"](), kernel, 12, 21)
     undone = applied("stencil", program + "\nset_layout(t, pad=[0, 0])").kernel
     assert undone == applied("stencil", STENCIL).kernel
+
+
+def test_an_order_moves_extents_padding_and_every_access() -> None:
+    program = STENCIL + "\nset_layout(t, pad=[1, 3])"
+    kernel = applied("stencil", program + "\nset_layout(t, order=[1, 0])").kernel
+    before = local_buffers(applied("stencil", program).kernel.body)["t"]
+    after = local_buffers(kernel.body)["t"]
+    assert after.extents == before.extents[::-1] and after.padding == (3, 1)
+    assert_same(KERNELS["stencil"](), kernel, 12, 21)
+    undone = applied("stencil", program + "\nset_layout(t, order=[1, 0])" * 2).kernel
+    assert undone == applied("stencil", program).kernel
+    both = applied("stencil", STENCIL + "\nset_layout(t, order=[1, 0], pad=[3, 1])").kernel
+    assert both == kernel
