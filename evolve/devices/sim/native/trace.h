@@ -174,12 +174,31 @@ static u32 count_sectors(Request* r, u32 size, bool write, SiteStats* st, Launch
     return n;
 }
 
-// 32 banks of 4 bytes; 8-byte accesses go by half warps, 16-byte ones by quarter warps; lanes that
-// want the same word are served together. `ideal` counts the passes without any conflict.
-static u32 count_wavefronts(Request* r, u32 size, u64* ideal) {
-    u32 group = size >= 16 ? 8 : size == 8 ? 16 : 32, words = size >= 4 ? size / 4 : 1, total = 0;
-    for (u32 base = 0; base < 32; base += group) {
-        u64 word[32];
+// Whether lanes in pairs want the same address: each lane and the one beside it, or each and the one beyond that.
+static bool in_pairs(const Request* r, u32 base, u32 lanes, u32 apart) {
+    for (u32 l = base; l < base + lanes; l++) {
+        u32 other = l ^ apart;
+        if (((r->mask >> l) & 1) != ((r->mask >> other) & 1)) return false;
+        if (((r->mask >> l) & 1) && r->address[l] != r->address[other]) return false;
+    }
+    return true;
+}
+
+// Lanes that are served together: all for 4 bytes; for 8 half a warp and for 16 a quarter, twice as many where
+// the lanes of a load come in pairs (clocks of an H200; benchmarks/results/shared-loads-h200.json).
+static u32 lanes_together(const Request* r, u32 size, bool write, u32 base) {
+    u32 lanes = size >= 16 ? 8 : size == 8 ? 16 : 32;
+    if (write || lanes == 32 || base % (2 * lanes)) return lanes;
+    return in_pairs(r, base, 2 * lanes, 1) || in_pairs(r, base, 2 * lanes, 2) ? 2 * lanes : lanes;
+}
+
+// 32 banks of 4 bytes; lanes that want the same word are served together. `ideal` counts the passes without
+// any conflict.
+static u32 count_wavefronts(Request* r, u32 size, bool write, u64* ideal) {
+    u32 words = size >= 4 ? size / 4 : 1, total = 0;
+    for (u32 base = 0, group; base < 32; base += group) {
+        group = lanes_together(r, size, write, base);
+        u64 word[32 * 4];
         u32 n = 0, worst = 0;
         u8 load[32] = {0};
         for (u32 l = base; l < base + group; l++) {
@@ -211,7 +230,7 @@ static void flush_warp() {
             u32 lanes = (u32)__builtin_popcount(r->mask);
             st->lanes += lanes;
             st->bytes += (u64)lanes * s->size;
-            if (st->space) st->wavefronts += count_wavefronts(r, s->size, &st->ideal);
+            if (st->space) st->wavefronts += count_wavefronts(r, s->size, st->write, &st->ideal);
             else st->sectors += count_sectors(r, s->size, st->write, st, ls);
         }
         if (!st->space) (st->write ? ls->requests_store : ls->requests_load) += s->n;
