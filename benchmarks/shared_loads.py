@@ -2,8 +2,8 @@
 
     python -m benchmarks.shared_loads --commit $(git rev-parse HEAD) --out FILE.json
 
-Sixteen warps of one block access conflict-free shared memory as fast as they can; the clocks of one SM divided
-by the warps' accesses. `evolve/devices/sim/native/trace.h` counts passes by what this found.
+Sixteen warps of one block access conflict-free shared memory as fast as they can; the clocks of one SM
+divided by the accesses of warps. `evolve/devices/sim/native/trace.h` counts passes by what this found.
 """
 
 from __future__ import annotations
