@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from benchmarks.prepared_programs import Prepared, Program
 from benchmarks.torch_work import Work
+from evolve.workload.inputs import values
 
 FLUSHES = 3
 """Flushes queued before a launch: torch.compile's host code takes longer than one."""
@@ -100,11 +101,15 @@ class Bench:
         }
 
     def tensors(self, prepared: Prepared) -> dict[str, Any]:
-        """Normal values, seeded; outputs are NaN."""
+        """Normal values, seeded, and the workload's integers; outputs are NaN."""
         task, torch = prepared.problem.task, self.torch
         generator = torch.Generator(self.device).manual_seed(1)
         out = {}
         for a in task.workload.arrays:
+            if not a.dtype.is_float:
+                drawn = values(a, prepared.sizes, "normal", 1)
+                out[a.name] = torch.from_numpy(drawn.copy()).to(self.device)
+                continue
             shape = a.shape(prepared.sizes)
             fresh = torch.randn(shape, generator=generator, device=self.device, dtype=torch.float32)
             only_out = a.name in task.outputs and a.name not in task.inouts
@@ -159,7 +164,7 @@ def compare(bench: Bench, prepared: Prepared, work: Work, functions: Mapping[str
     (output,) = task.outputs
     names = read_arguments(prepared)
     fresh = bench.tensors(prepared)
-    want = work.compiled(*(fresh[n].double() for n in names))
+    want = work.compiled(*(t.double() if t.is_floating_point() else t for t in (fresh[n] for n in names)))
     out = {}
     for name, function in functions.items():
         out[name] = difference(torch, function(*(fresh[n].clone() for n in names)), want)

@@ -75,6 +75,28 @@ def works(torch: Any, scalars: Mapping[str, float]) -> dict[str, Work]:
         terms = [w[3 * a + b] * x[a : rows - 2 + a, b : cols - 2 + b] for a in range(3) for b in range(3)]
         return sum(terms[1:], terms[0])
 
+    def bmm(a: Tensor, b: Tensor) -> Tensor:
+        return torch.bmm(a, b)
+
+    def rows_convolved(signal: Tensor, taps: Tensor) -> Tensor:
+        return torch.nn.functional.conv1d(signal[:, None], taps[None, None])[:, 0]
+
+    def shifted_terms(signal: Tensor, taps: Tensor) -> Tensor:
+        valid = signal.shape[1] - taps.shape[0] + 1
+        terms = [taps[k] * signal[:, k : k + valid] for k in range(taps.shape[0])]
+        return sum(terms[1:], terms[0])
+
+    def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
+        return torch.softmax(torch.where(mask != 0, scores * scalars["scale"], -10000.0), -1)
+
+    def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+        return torch.nn.functional.cross_entropy(logits, target.long(), reduction="none")
+
+    def rope(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+        first, second = x.chunk(2, -1)
+        c, s = cosines[:, None], sines[:, None]
+        return torch.cat((first * c - second * s, second * c + first * s), -1)
+
     plain = {
         "softmax": softmax,
         "rmsnorm": rmsnorm,
@@ -87,8 +109,13 @@ def works(torch: Any, scalars: Mapping[str, float]) -> dict[str, Work]:
         "gelu": gelu,
         "vecadd": add,
         "saxpy": saxpy,
+        "batched_matmul": bmm,
+        "masked_softmax": masked_softmax,
+        "cross_entropy": cross_entropy,
+        "rope": rope,
     }
     return {
         "stencil": Work(stencil, stencil, interior=True),
         "stencil3x3": Work(convolution, nine_terms, interior=True),
+        "conv1d": Work(rows_convolved, shifted_terms),
     } | {name: Work(f, f) for name, f in plain.items()}

@@ -37,7 +37,7 @@ def vector_loop(emitter: KernelEmitter, s: For, place: Place) -> list[Node]:
     if not isinstance(extent, Const) or body is None or place.lane is not None:
         return emitter.sequential(s, place)
     width = int(extent.value)
-    if not lanes_commute(body, s.var, ranges) or not _widens(emitter, body, s, width, inner):
+    if not lanes_commute(body, s.var, width, ranges) or not _widens(emitter, body, s, width, inner):
         return emitter.sequential(s, place)
     if body.guard is None:
         return _lanes(emitter, body, s, width, inner)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from evolve.ir.affine import Ranges, linear, simplify
 from evolve.ir.expr import Binary, BinaryOp, Expr, Load, Select
-from evolve.ir.lanes import coefficient
+from evolve.ir.lanes import coefficient, common_divisor
 from evolve.ir.stmt import Alloc, Block, If, Reduce, Stmt, Store
 from evolve.ir.types import DType
 from evolve.ir.visit import children, loads
@@ -69,11 +69,11 @@ def lane_body(body: Block) -> LaneBody | None:
     return LaneBody(guard, allocs, leaves)
 
 
-def lanes_commute(body: LaneBody, lane: str, ranges: Ranges) -> bool:
+def lanes_commute(body: LaneBody, lane: str, width: int, ranges: Ranges) -> bool:
     """Whether all lanes of each statement may run before the next statement.
 
-    A buffer that the body writes must be touched either at one and the same element that moves with
-    the lane, or by a single statement that does not read it (a reduction's own read aside).
+    A buffer that the body writes must be touched either so that no lane touches an element of another, or by
+    a single statement that does not read it (a reduction's own read aside).
     """
     private = {a.buffer.name for a in body.allocs}
     for written in {s.buffer for s in body.leaves} - private:
@@ -89,8 +89,18 @@ def lanes_commute(body: LaneBody, lane: str, ranges: Ranges) -> bool:
             places.update(tuple(simplify(i, ranges) for i in t) for t in touched)
         if users == 1 and reads == 0:
             continue
-        if len(places) != 1:
-            return False
-        if not any(coefficient(linear(i, ranges), lane) for i in next(iter(places))):
+        if not any(_keeps_lanes_apart(along, lane, width, ranges) for along in zip(*places, strict=True)):
             return False
     return True
+
+
+def _keeps_lanes_apart(along: tuple[Expr, ...], lane: str, width: int, ranges: Ranges) -> bool:
+    """Whether the subscripts of one dimension move with the lane and are whole vectors apart."""
+    first, *others = (linear(i, ranges) for i in along)
+    step = coefficient(first, lane)
+    if not step:
+        return False
+    return all(
+        coefficient(x, lane) == step and common_divisor(x + first.scale(-1), ranges) % (step * width) == 0
+        for x in others
+    )

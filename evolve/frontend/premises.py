@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from evolve.frontend.addresses import Access, shape_of
+from evolve.frontend.addresses import Access, accesses, shape_of
 from evolve.frontend.domain import Domain
 from evolve.frontend.polynomial import ONE, Poly, expression, polynomial, variable
 from evolve.frontend.prove import Known
@@ -21,7 +21,7 @@ from evolve.ir.expr import Binary, Cast, Expr, Load, index
 from evolve.ir.kernel import Contents, Scalar
 from evolve.ir.printer import print_expr
 from evolve.ir.stmt import Alloc, Block, For, Reduce, Stmt, Store
-from evolve.ir.visit import fresh, subexpressions, walk
+from evolve.ir.visit import fresh, walk
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,9 @@ def check_uses(thread: Thread, stmts: list[Stmt], line: int) -> None:
 def premises(thread: Thread, domain: Domain) -> Premises:
     """The premises of a kernel; its known facts alone where nothing that it reads is an index."""
     body = Block(tuple(domain.body))
-    flats: dict[str, list[Access]] = {p: [] for p in thread.params if p in thread.elements}
-    for e in _expressions(body):
-        for x in subexpressions(e):
-            if isinstance(x, Load) and x.buffer in flats:
-                flats[x.buffer].append(Access(polynomial(x.indices[0]), domain.known, 0))
+    arrays = [p for p in thread.params if p in thread.elements]
+    found_at = accesses(body, domain.known, frozenset(arrays))
+    flats = {p: found_at[p] for p in arrays}
     bounds = _bounds(body)
     order = [p for p in flats if p in frozenset().union(*(index_arrays(e) for e in _expressions(body)))]
     found = Premises(domain.known)
@@ -114,7 +112,8 @@ def _one(
 
 
 def _given_length(name: str, into: list[str], flats: Mapping[str, list[Access]], known: Known) -> Poly | None:
-    """The length of an array that `name` holds subscripts of, where other accesses to it tell the length."""
+    """The length of what `name` holds subscripts of, where other accesses to the array tell its shape: the
+    number of rows of `x[name[i] * cols + c]`, or of columns of `x[r * cols + name[i]]`."""
     for array in into:
         plain = [a for a in flats[array] if not a.flat.reads]
         if not plain:
@@ -123,10 +122,24 @@ def _given_length(name: str, into: list[str], flats: Mapping[str, list[Access]],
             shape = shape_of(array, plain)
         except RefusalError:
             continue
-        rows = any(_slope(a.flat, name) == shape.strides[0] for a in flats[array])
-        if rows and not any(isinstance(a, Binary) for a in shape.extents[0].atoms()):
-            return shape.extents[0]
+        for extent, stride in zip(shape.extents, shape.strides, strict=True):
+            through = [a.flat for a in flats[array] if _slope(a.flat, name) == stride]
+            if stride != shape.strides[0]:
+                through = [p for p in through if _starts_a_row(p, name, shape.strides[0])]
+            if through and not any(isinstance(a, Binary) for a in extent.atoms()):
+                return extent
     return None
+
+
+def _starts_a_row(p: Poly, name: str, pitch: Poly) -> bool:
+    """Whether an address without its element of `name` is that of a row: without one, the element may be a
+    subscript of the whole array."""
+    (element,) = (a for a in p.atoms() if name in _arrays(a))
+    parts = p.coefficient(element)
+    if parts is None:
+        return False
+    quotient, rest = parts[1].divide(pitch)
+    return bool(quotient.names()) and not rest.terms
 
 
 def _slope(p: Poly, name: str) -> Poly | None:

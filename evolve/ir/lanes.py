@@ -33,6 +33,14 @@ def divisor(e: Expr, ranges: Ranges) -> int:
             return 1
 
 
+def common_divisor(form: Linear, ranges: Ranges) -> int:
+    """As `divisor`, of a linear form."""
+    total = abs(form.constant)
+    for atom, c in form.terms:
+        total = gcd(total, c * divisor(atom, ranges))
+    return total
+
+
 def coefficient(form: Linear, name: str) -> int | None:
     """The coefficient of a variable; None when it also occurs inside another term."""
     found = 0
@@ -62,10 +70,7 @@ def is_wide(offset: Expr, lane: str, width: int, ranges: Ranges) -> bool:
     if coefficient(form, lane) != 1:
         return False
     base = Linear(tuple(t for t in form.terms if t[0] != Var(lane)), form.constant)
-    total = abs(base.constant)
-    for atom, c in base.terms:
-        total = gcd(total, c * divisor(atom, ranges))
-    return total % width == 0
+    return common_divisor(base, ranges) % width == 0
 
 
 @dataclass(frozen=True)

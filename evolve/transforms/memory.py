@@ -15,7 +15,7 @@ from evolve.ir.printer import print_stmt
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Reduce, Stmt, Store
 from evolve.ir.types import LoopKind, Space
-from evolve.ir.visit import fresh, map_block_exprs, map_expr, rewrite, variables, walk
+from evolve.ir.visit import fresh, loads, map_block_exprs, map_expr, rewrite, variables, walk
 from evolve.transforms.call import Call, Result, loop_of, transform
 from evolve.transforms.edit import declared_in, guard, less, reads_memory, replace_loop, touched
 from evolve.transforms.names import claim, taken_names
@@ -69,7 +69,7 @@ def stage(call: Call) -> Result:
     if source.space is space and space is Space.REGISTER:
         raise RefusedError("E-NO-CHANGE", f"{source.name} is already in registers")
     inner = frozenset(s.stmt.var for s in walk(at.body) if isinstance(s.stmt, For))
-    window = window_of(kernel, source.name, reads, inner)
+    window = window_of(kernel, source.name, tuple(filter(_is_placed, reads)) or reads, inner)
     _check_size(source, window, space)
     taken = taken_names(kernel)
     targets = call.statement.targets
@@ -106,6 +106,12 @@ def _reads(at: For, path: tuple[For | If, ...], buffer: str) -> Iterator[Reach]:
         for access in effects(site.stmt).accesses:
             if access.buffer == buffer:
                 yield Reach(access.indices, (*path, at, *site.path))
+
+
+def _is_placed(access: Reach | Load) -> bool:
+    """Whether no subscript is read from memory. The others stay: no box is around them, and nothing that the
+    copy is made of changes."""
+    return not any(loads(i) for i in access.indices)
 
 
 def _check_size(source: Buffer, window: Window, space: Space) -> None:
@@ -153,7 +159,7 @@ def _copy_nest(
 
 def _redirected(e: Expr, buffer: str, copy: Buffer, window: Window) -> Expr:
     def one(x: Expr) -> Expr:
-        if isinstance(x, Load) and x.buffer == buffer:
+        if isinstance(x, Load) and x.buffer == buffer and _is_placed(x):
             local = (sub(i, o) for i, o in zip(x.indices, window.origins, strict=True))
             return Load(copy.name, tuple(local), x.dtype)
         return x

@@ -212,6 +212,31 @@ def test_lanes_that_depend_on_each_other_stay_in_order(run_rendered: Runner) -> 
     np.testing.assert_array_equal(out["y"].reshape(-1, 4), np.maximum.accumulate(x.reshape(-1, 4), axis=1))
 
 
+@pytest.mark.parametrize(("apart", "wide"), [(4, True), (3, False), (2, False)])
+def test_lanes_may_write_two_places_that_are_whole_vectors_apart(
+    run_rendered: Runner, apart: int, wide: bool
+) -> None:
+    """Where they are not, a lane overwrites what an earlier one wrote."""
+    span = 4 + apart
+    i, j = place_in(4), at(("i.o", 32 * span), ("i.t", span), ("i.v", 1))
+    twice = op(BinaryOp.ADD, ld("x", i), ld("x", i))
+    stmts = (Store("y", (add(j, apart),), ld("x", i)), Store("y", (j,), twice))
+    threads = loop("i.t", 32, THREAD_X, loop("i.v", 4, VECTOR, *stmts))
+    nest = loop("i.o", ceildiv(var("n"), 128), GRID_X, threads)
+    y = buf("y", mul(ceildiv(var("n"), 4), span))
+    k = kernel_of("x y n", (buf("x", var("n")), y), nest, fact_multiple("n", 128))
+    rendered = render(bare_module(k))
+    assert ("float4" in rendered.text) is wide
+    x = normal(256).reshape(64, 4)
+    want = np.zeros((64, span), np.float32)
+    for lane in range(4):
+        want[:, lane + apart] = x[:, lane]
+        want[:, lane] = 2 * x[:, lane]
+    arrays = {"x": x.reshape(-1), "y": np.zeros(64 * span, np.float32)}
+    out = run_rendered(rendered, arrays, {"n": 256}, {"y"})
+    np.testing.assert_array_equal(out["y"].reshape(64, span), want)
+
+
 def test_a_load_on_one_side_of_a_choice_is_not_made_ahead() -> None:
     i = place_in(4)
     inside = compare(BinaryOp.LT, i, var("n"))

@@ -54,6 +54,22 @@ STYLES = {
           int c = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y * blockDim.y + threadIdx.y;
           if (r < rows && c < cols) y[r * cols + c] = x[perm[r] * cols + c] - x[r * cols + c];
         }""",
+    "one element of each row": """
+        __global__ void k(const float *x, const int *column, float *y, int rows, int cols) {
+          int r = blockIdx.x * blockDim.x + threadIdx.x;
+          if (r >= rows) return;
+          float sum = 0.0f;
+          for (int c = 0; c < cols; c++) sum += x[r * cols + c];
+          y[r] = sum - x[r * cols + column[r]];
+        }""",
+    "elements of the whole array": """
+        __global__ void k(const float *x, const int *place, float *y, int rows, int cols) {
+          int r = blockIdx.x * blockDim.x + threadIdx.x;
+          if (r >= rows) return;
+          float sum = 0.0f;
+          for (int c = 0; c < cols; c++) sum += x[r * cols + c];
+          y[r] = sum - x[place[r]];
+        }""",
     "sparse rows": """
         __global__ void k(int m, const int *ptr, const int *col, const float *val, const float *x, float *y) {
           int r = blockIdx.x * blockDim.x + threadIdx.x;
@@ -151,6 +167,18 @@ def test_another_access_tells_the_length(lift_text: Lift) -> None:
     kernel = lift_text(STYLES["rows of the same array"]).kernel
     assert not kernel.implied
     assert kernel.contents == (Contents("perm", index(0), var("rows")),)
+
+
+def test_rows_that_are_read_whole_tell_their_length(lift_text: Lift) -> None:
+    kernel = lift_text(STYLES["one element of each row"]).kernel
+    assert not kernel.implied
+    assert kernel.contents == (Contents("column", index(0), var("cols")),)
+    assert "y[r] = sum[] - x[r, index(column[r])]" in print_kernel(kernel)
+
+
+def test_a_subscript_without_a_row_may_be_anywhere(lift_text: Lift) -> None:
+    (contents,) = lift_text(STYLES["elements of the whole array"]).kernel.contents
+    assert print_expr(contents.high) == "x_size"
 
 
 def test_one_list_of_lengths_is_no_list_of_rows(lift_text: Lift) -> None:

@@ -16,6 +16,7 @@ from evolve.ir.expr import Const, index
 from evolve.ir.stmt import Leaf
 from evolve.ir.visit import substitute, walk
 from evolve.workload.implied import values_of
+from evolve.workload.inputs import numpy_dtype
 from evolve.workload.model import ArraySpec
 from evolve.workload.structure import draw
 from tests.interpreter import run
@@ -32,17 +33,22 @@ NAMES = tuple(FILES)
 
 SMALL: dict[str, dict[str, int | float]] = {
     "accumulate": {"rows": 9, "cols": 70},
+    "batched_matmul": {"batch": 3, "m": 9, "n": 11, "k": 6},
     "column_sum": {"rows": 37, "cols": 45},
+    "conv1d": {"batch": 3, "n": 70, "taps": 4},
+    "cross_entropy": {"rows": 5, "classes": 64},
     "difference": {"rows": 13, "cols": 21},
     "envelope": {"rows": 5, "cols": 64},
     "embedding": {"tokens": 19, "d": 70, "table_size": 11},
     "gather": {"n": 150, "x_size": 90},
     "gelu": {"count": 150},
     "layernorm": {"rows": 5, "cols": 64},
+    "masked_softmax": {"heads": 2, "queries": 3, "keys": 64, "scale": 0.5},
     "matmul": {"M": 19, "N": 21, "K": 10},
     "matvec": {"rows": 9, "cols": 70},
     "recurrence": {"rows": 5, "cols": 17},
     "rmsnorm": {"rows": 5, "cols": 64},
+    "rope": {"tokens": 3, "heads": 4, "half": 21},
     "row_sum": {"rows": 9, "cols": 70},
     "running_sum": {"rows": 5, "cols": 16},
     "saxpy": {"n": 150, "alpha": 1.5},
@@ -112,7 +118,9 @@ def _workload(name: str, sizes: tuple[tuple[str, int | float], ...], seed: int) 
             assert isinstance(n, Const)
             shape.append(int(n.value))
         values = values_of(kernel, b.name)
-        if values is None:
+        if values is None and not b.dtype.is_float:
+            arrays[b.name] = rng.integers(0, 3, size=shape).astype(numpy_dtype(b.dtype))
+        elif values is None:
             arrays[b.name] = rng.normal(size=shape).astype(np.float32)
         else:
             spec = ArraySpec(b.name, "in", b.dtype, b.extents, replace(values, seed=seed))

@@ -78,6 +78,43 @@ def _sparse(r: str, n: str) -> list[str]:
 
 
 TEMPLATES: dict[str, list[str]] = {
+    "batched_matmul": [
+        "specialize(m == 8 and n == 8 and k == 4)\nbind(b, grid.x)\nsplit([row, col], 2)\n"
+        "reorder([row.o, col.o, row.i, col.i])\ndistribute([row.o, col.o, row.i, col.i])\n"
+        "reorder([row.o.1, col.o.1, l, row.i.1, col.i.1])\nta = stage(A, at=b, scope=shared)\n"
+        "tb = stage(B, at=b, scope=shared)\nset_layout(ta, pad=[0, 0, 1])\nsplit([ta.1, tb.2], 2)\n"
+        "bind([ta.1.o, tb.1, row.o.0, row.o.1, row.o.2], thread.y)\n"
+        "bind([ta.2, tb.2.o, col.o.0, col.o.1, col.o.2], thread.x)\nvectorize([tb.2.i, col.i.2], 2)\n",
+        "split(b, 4)\nbind(b.o, grid.x)\nbind(b.i, thread.z)\nsplit(col, 8)\nbind(col.i, thread.x)\n",
+    ],
+    "conv1d": [
+        "specialize(taps == 4 and n % 4 == 0)\nbind(b, grid.y)\nsplit(t, 64)\nsplit(t.i, 4)\n"
+        "bind(t.o, grid.x)\nbind(t.i.o, thread.x)\nw = stage(signal, at=t.i.o, scope=register)\n"
+        "unroll([w.1, t.i.i, k])\n",
+        "specialize(taps == 4)\nbind(b, grid.y)\nsplit(t, 32)\nbind(t.o, grid.x)\n"
+        "s = stage(signal, at=t.o, scope=shared)\nsplit(s.1, 32)\nbind([s.1.i, t.i], thread.x)\nunroll(k)\n",
+    ],
+    "cross_entropy": [
+        "specialize(classes == 64)\nbind(r, grid.x)\nx = stage(logits, at=r, scope=register)\n"
+        "split([x.1, c, c_2], 2)\nblock_reduce([c.o, c_2.o])\nbind(x.1.o, thread.x)\nvectorize(x.1.i, 2)\n",
+        "specialize(classes == 48)\nsplit(r, 4)\nbind(r.o, grid.x)\nbind(r.i, thread.y)\n"
+        "split([c, c_2], 32)\nwarp_reduce([c.i, c_2.i])\n",
+    ],
+    "masked_softmax": [
+        "specialize(keys == 64)\nbind(row, grid.x)\nbind(q, grid.y)\n"
+        "s = stage(scores, at=q, scope=register)\nv = stage(mask, at=q, scope=register)\n"
+        "split([s.2, v.1, k, k_2, k_3], 2)\n"
+        "block_reduce([k.o, k_2.o])\nbind([s.2.o, v.1.o, k_3.o], thread.x)\n"
+        "vectorize([s.2.i, v.1.i, k_3.i], 2)\n",
+        "specialize(keys == 32)\nbind(row, grid.x)\nsplit(q, 4)\nbind(q.o, grid.y)\nbind(q.i, thread.y)\n"
+        "warp_reduce([k, k_2])\nbind(k_3, thread.x)\n",
+    ],
+    "rope": [
+        "specialize(half == 16)\nbind(token, grid.x)\nsplit(head, 4)\nbind(head.i, thread.y)\nsplit(d, 4)\n"
+        "bind(d.o, thread.x)\nvectorize(d.i, 4)\n",
+        "bind(token, grid.y)\nsplit(head, 4)\nsplit(d, 16)\nreorder([head.o, d.o, d.i, head.i])\n"
+        "bind(head.o, grid.x)\nbind(d.i, thread.x)\nunroll(head.i)\n",
+    ],
     "spmv": _sparse("row", "rows"),
     "segments": _sparse("s", "n"),
     "gather": [

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from evolve.dsl.diagnostic import RefusedError
+from evolve.dsl.parser import parse
 from evolve.ir.printer import print_kernel
 from evolve.ir.visit import local_buffers
+from evolve.transforms.apply import apply_program
+from tests.illegal.lifted import source
 from tests.transforms.fixtures import KERNELS, applied, assert_same
 
 
@@ -59,6 +62,14 @@ def test_staging_of_a_staged_buffer() -> None:
     program += "t = stage(x, at=j.o, scope=shared)\nr = stage(t, at=i.i, scope=register)"
     assert window("transpose", program, "r") == [1, 16]
     assert_same(KERNELS["transpose"](), applied("transpose", program).kernel, 16, 32)
+
+
+def test_reads_where_memory_says_stay_beside_the_copy() -> None:
+    program = parse("specialize(classes == 64)\nrow = stage(logits, at=r, scope=register)")
+    text = print_kernel(apply_program(source("cross_entropy").kernel, program).kernel)
+    assert text.count("row[0, ") == 3
+    assert text.count("logits[r, ") == 2
+    assert "- logits[r, index(target[r])]" in text
 
 
 def test_reads_at_unrelated_places_have_no_window() -> None:
