@@ -6,6 +6,7 @@ Loads are paired slot by slot; what they load is the business of `value_flow`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from evolve.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var
@@ -89,21 +90,30 @@ def pair_slots(p: Proof, st: Statement, src: Statement) -> list[tuple[int, int]]
     assert b.origin is not None
     by = dict(zip(src.loop_dims, b.origin.instance, strict=True))
     slots = Slots()
-    _Comparison(p, st, slots).compare(substitute(a.value, by), b.value, st.instances)
+    _Comparison(p, st, by, slots).compare(a.value, b.value, st.instances)
     return slots.pairs
 
 
 @dataclass(frozen=True)
 class _Comparison:
+    """`by` gives the source's loop variables in the target's. It is applied where values are asked for, not
+    to the tree that is walked: what it puts in may read memory, and those loads are no slots of the source.
+    """
+
     p: Proof
     st: Statement
+    by: Mapping[str, Expr]
     slots: Slots
 
+    def _here(self, s: Expr) -> Expr:
+        """An expression of the source in the target's loops."""
+        return substitute(s, self.by)
+
     def compare(self, s: Expr, t: Expr, where: IslObject) -> None:
-        """Raises MismatchError unless `s` (source, in the target's loops) and `t` are the same on `where`."""
+        """Raises MismatchError unless `s` of the source and `t` of the target are the same on `where`."""
         if s.dtype is not t.dtype:
             raise MismatchError(s, t)
-        if s.dtype is DType.INDEX and (not (loads(s) or loads(t)) or self._known(s, t)):
+        if s.dtype is DType.INDEX and (isinstance(s, Var) or not (loads(s) or loads(t)) or self._known(s, t)):
             self._skip(True, s)
             self._skip(False, t)
             return self._index(s, t, where)
@@ -120,11 +130,12 @@ class _Comparison:
         return None
 
     def _index(self, s: Expr, t: Expr, where: IslObject) -> None:
-        if s == t:
+        here = self._here(s)
+        if here == t:
             return
         frame = self.st.frame
         try:
-            differ = where.subtract(frame.affine(s).eq_set(frame.affine(t)))
+            differ = where.subtract(frame.affine(here).eq_set(frame.affine(t)))
         except NonAffineError:
             raise MismatchError(s, t) from None
         if not differ.is_empty():
@@ -133,7 +144,7 @@ class _Comparison:
     def _known(self, s: Expr, t: Expr) -> bool:
         """Whether both are functions of the instance although they read memory: its path reads the same."""
         try:
-            self.st.frame.affine(s)
+            self.st.frame.affine(self._here(s))
             self.st.frame.affine(t)
         except NonAffineError:
             return False
@@ -142,7 +153,7 @@ class _Comparison:
     def _condition(self, s: Expr, t: Expr, where: IslObject) -> bool:
         frame = self.st.frame
         try:
-            a, b = frame.condition(s).intersect(where), frame.condition(t).intersect(where)
+            a, b = frame.condition(self._here(s)).intersect(where), frame.condition(t).intersect(where)
         except NonAffineError:
             return False
         if not a.is_equal(b):
@@ -155,8 +166,9 @@ class _Comparison:
         """One side has dropped a Select whose condition is settled on these instances."""
         select = s if isinstance(s, Select) else t
         assert isinstance(select, Select)
+        of_source = select is s
         try:
-            holds = self.st.frame.condition(select.cond)
+            holds = self.st.frame.condition(self._here(select.cond) if of_source else select.cond)
         except NonAffineError:
             raise MismatchError(s, t) from None
         if where.is_subset(holds):
@@ -165,7 +177,6 @@ class _Comparison:
             kept, dropped, first = select.orelse, select.then, False
         else:
             raise MismatchError(s, t)
-        of_source = select is s
         self._skip(of_source, select.cond)
         if not first:
             self._skip(of_source, dropped)
@@ -184,7 +195,7 @@ class _Comparison:
             self.slots.target += n
 
     def _load(self, s: Load, t: Load, where: IslObject) -> None:
-        opaque = self._opaque(s) or self._opaque(t)
+        opaque = self._opaque(map(self._here, s.indices)) or self._opaque(t.indices)
         if opaque:
             untouched = (
                 s.buffer == t.buffer
@@ -205,9 +216,9 @@ class _Comparison:
         self.slots.source += 1
         self.slots.target += 1
 
-    def _opaque(self, e: Load) -> bool:
+    def _opaque(self, indices: Iterable[Expr]) -> bool:
         try:
-            for i in e.indices:
+            for i in indices:
                 self.st.frame.affine(i)
         except NonAffineError:
             return True

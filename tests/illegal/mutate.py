@@ -7,11 +7,26 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
-from evolve.ir.expr import Cast, Const, Expr, Load, Var, add, index, mod, var
+from evolve.ir.expr import (
+    Binary,
+    BinaryOp,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Var,
+    add,
+    floordiv,
+    index,
+    mod,
+    mul,
+    sub,
+    var,
+)
 from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Alloc, Barrier, Block, For, If, Origin, Reduce, Stmt, Store
 from evolve.ir.types import MAX, MIN, SUM, DType, LoopKind, Space
-from evolve.ir.visit import loads, map_expr, substitute_block, walk
+from evolve.ir.visit import loads, map_expr, subexpressions, substitute_block, variables, walk
 from tests.illegal.edits import blocks, equal, less, pick, swap_in, with_block
 
 Change = Callable[[Stmt], "Stmt | tuple[Stmt, ...] | None"]
@@ -389,6 +404,114 @@ def _fission(k: Kernel, rng: random.Random) -> Kernel:
     return swap_in(k, loop, (first, replace(loop, var=name, body=late)))
 
 
+def _reversed(k: Kernel, rng: random.Random) -> Kernel:
+    """A loop run backwards: the same instances in the other order."""
+    loops = [s.stmt for s in walk(k.body) if isinstance(s.stmt, For) and not s.stmt.kind.is_combine]
+    if not loops:
+        raise LookupError
+    loop = rng.choice(loops)
+    last = sub(sub(loop.extent, 1), var(loop.var))
+    return swap_in(k, loop, replace(loop, body=substitute_block(loop.body, {loop.var: last})))
+
+
+def _vector_over_tail(k: Kernel, rng: random.Random) -> Kernel:
+    """The innermost loop under a guard made a vector, the guard dropped or kept."""
+    sites = [
+        (s.stmt, x)
+        for s in walk(k.body)
+        if isinstance(s.stmt, If) and not loads(s.stmt.cond)
+        for x in s.path
+        if isinstance(x, For) and x.kind.is_sequential
+    ]
+    if not sites:
+        raise LookupError
+    guard, loop = rng.choice(sites)
+    wide = replace(loop, kind=LoopKind.VECTOR)
+    if rng.random() < 0.7:
+        wide = replace(wide, body=swap_in(replace(k, body=wide.body), guard, guard.body.stmts).body)
+    return swap_in(k, loop, wide)
+
+
+def _bound(k: Kernel, rng: random.Random) -> Kernel:
+    """A loop that a statement's cell does not depend on, so one that may carry, given to threads."""
+    carried = [
+        loop
+        for s in walk(k.body)
+        if isinstance(s.stmt, Store | Reduce)
+        for loop in s.loops
+        if loop.kind.is_sequential and not any(loop.var in variables(i) for i in s.stmt.indices)
+    ]
+    if not carried:
+        raise LookupError
+    loop = rng.choice(carried)
+    kinds = (LoopKind.THREAD_X, LoopKind.THREAD_Y, LoopKind.GRID_X, LoopKind.GRID_Y)
+    return swap_in(k, loop, replace(loop, kind=rng.choice(kinds)))
+
+
+def _fewer_lanes(k: Kernel, rng: random.Random) -> Kernel:
+    """A combination of half the threads, or of twice as many."""
+    loops = [s.stmt for s in walk(k.body) if isinstance(s.stmt, For) and s.stmt.kind.is_combine]
+    if not loops:
+        raise LookupError
+    loop = rng.choice(loops)
+    by = rng.choice((floordiv, mul))
+    return swap_in(k, loop, replace(loop, extent=by(loop.extent, 2)))
+
+
+def _swapped_subscripts(k: Kernel, rng: random.Random) -> Kernel:
+    """The subscripts of what a statement writes or reads exchanged."""
+    leaf = _leaf(k, rng)
+    many = [x for x in loads(leaf.value) if len(x.indices) > 1]
+    if many and (rng.random() < 0.7 or len(leaf.indices) < 2):
+        which = rng.choice(many)
+        value = map_expr(leaf.value, lambda e: replace(e, indices=e.indices[::-1]) if e == which else e)
+        return swap_in(k, leaf, replace(leaf, value=value))
+    if len(leaf.indices) < 2:
+        raise LookupError
+    return swap_in(k, leaf, replace(leaf, indices=leaf.indices[::-1]))
+
+
+def _no_start(k: Kernel, rng: random.Random) -> Kernel:
+    """An accumulator, or a window, that nothing fills before it is read."""
+    local = {s.stmt.buffer.name for s in walk(k.body) if isinstance(s.stmt, Alloc)}
+    starts = [s.stmt for s in walk(k.body) if isinstance(s.stmt, Store) and s.stmt.buffer in local]
+    if not starts:
+        raise LookupError
+    return swap_in(k, rng.choice(starts), ())
+
+
+def _swapped_operands(k: Kernel, rng: random.Random) -> Kernel:
+    leaf = _leaf(k, rng)
+    many = [e for e in subexpressions(leaf.value) if isinstance(e, Binary) and e.dtype is not DType.INDEX]
+    if not many:
+        raise LookupError
+    which = rng.choice(many)
+    value = map_expr(leaf.value, lambda e: replace(which, lhs=which.rhs, rhs=which.lhs) if e == which else e)
+    return swap_in(k, leaf, replace(leaf, value=value))
+
+
+def _stride(k: Kernel, rng: random.Random) -> Kernel:
+    """A factor in a subscript or in an origin changed by one."""
+    leaf = _leaf(k, rng)
+
+    def change(e: Expr) -> Expr:
+        if isinstance(e, Binary) and e.op is BinaryOp.MUL and e.dtype is DType.INDEX:
+            return mul(e.lhs, add(e.rhs, rng.choice((-1, 1)))) if isinstance(e.rhs, Const) else e
+        return e
+
+    part = rng.choice(("indices", "value", "origin"))
+    if part == "indices":
+        new = replace(leaf, indices=tuple(map_expr(i, change) for i in leaf.indices))
+    elif part == "value":
+        new = replace(leaf, value=map_expr(leaf.value, change))
+    else:
+        if leaf.origin is None:
+            raise LookupError
+        instance = tuple(map_expr(i, change) for i in leaf.origin.instance)
+        new = replace(leaf, origin=Origin(leaf.origin.stmt, instance))
+    return swap_in(k, leaf, new)
+
+
 DAMAGE: dict[str, Callable[[Kernel, random.Random], Kernel]] = {
     "a barrier dropped": _drop_barrier,
     "a barrier moved": _move_barrier,
@@ -418,4 +541,12 @@ DAMAGE: dict[str, Callable[[Kernel, random.Random], Kernel]] = {
     "loops interchanged": _interchange,
     "loops fused": _fuse,
     "a loop taken apart": _fission,
+    "a loop reversed": _reversed,
+    "a vector over a tail": _vector_over_tail,
+    "a carried loop bound": _bound,
+    "other lanes combined": _fewer_lanes,
+    "subscripts swapped": _swapped_subscripts,
+    "a start dropped": _no_start,
+    "operands swapped": _swapped_operands,
+    "a stride changed": _stride,
 }

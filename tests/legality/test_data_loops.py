@@ -12,11 +12,11 @@ from evolve.dsl.diagnostic import RefusedError
 from evolve.dsl.parser import parse
 from evolve.frontend.lift import lift
 from evolve.ir.data import terms
-from evolve.ir.expr import Binary, BinaryOp, Cast, Const, Expr, Load, add, floordiv, index, mul, var
+from evolve.ir.expr import Binary, BinaryOp, Cast, Const, Expr, Load, add, floordiv, index, mul, sub, var
 from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Alloc, Barrier, Block, Buffer, For, If, Reduce, Stmt, Store
 from evolve.ir.types import DType, LoopKind, Space
-from evolve.ir.visit import loads, map_expr, rewrite
+from evolve.ir.visit import loads, map_expr, rewrite, substitute_block
 from evolve.legality.prove import prove
 from evolve.legality.verdict import Status, Verdict
 from evolve.transforms.apply import apply_program
@@ -384,3 +384,28 @@ def test_what_is_read_anew_is_in_bounds_by_the_premise() -> None:
     kernel = replace(kernel, body=rewrite(kernel.body, kept), contents=())
     found = prove(replace(known, contents=()), finish(kernel))
     assert [d.code for d in found.diagnostics] == ["E-BOUNDS"]
+
+
+def test_an_instance_that_is_read_from_memory_pairs_the_right_reads() -> None:
+    """The loop run backwards: the instance claimed reads rowptr, and those reads are not the source's own."""
+    good = finish(apply_program(source(SPMV), parse(BY_THREAD)).kernel)
+
+    def backwards(s: Stmt) -> Stmt | None:
+        if isinstance(s, For) and s.var == "k":
+            last = sub(sub(s.extent, 1), var("k"))
+            return replace(s, body=substitute_block(s.body, {"k": last}))
+        return None
+
+    target = replace(good, body=rewrite(good.body, backwards))
+    assert prove(source(SPMV), target).proved
+
+    def other_factor(e: Expr) -> Expr:
+        return replace(e, buffer="x") if isinstance(e, Load) and e.buffer == "val" else e
+
+    wrong = replace(target, body=rewrite(target.body, lambda s: _with_value(s, other_factor)))
+    assert wrong != target
+    assert prove(source(SPMV), wrong).status is not Status.PROVED
+
+
+def _with_value(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt | None:
+    return replace(s, value=map_expr(s.value, f)) if isinstance(s, Reduce) else None

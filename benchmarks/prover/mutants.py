@@ -1,0 +1,309 @@
+"""Mutation of the prover: whichever of its checks is removed, does some test fail?
+
+    python -m benchmarks.prover.mutants [--only SUBSTRING] [--out FILE.json]
+
+A mutant is `evolve.legality` with one thing taken out:
+
+    finding       a finding not reported, an error not raised
+    condition     one operand of an `and` or `or` that leads to a finding, or the whole condition of an
+                  early exit, never or always true
+    restriction   one intersection or subtraction of isl sets left out
+
+Tests are collected and run once; then for each mutant a child process runs them, quickest first, until
+one fails. Only tests that judge verdicts are among them (`TESTS`), no random search over programs.
+A survivor is either a hole in the tests or listed in `EQUIVALENT` with the reason why nothing can show it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import importlib
+import inspect
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+MODULES = (
+    "analysis", "bounds", "conflicts", "coverage", "equality", "flow", "instances", "limits", "model",
+    "proof", "prove", "races", "uniform", "value_flow",
+)  # fmt: skip
+"""Those that decide; placing barriers and wording are not among them."""
+TESTS = (
+    "tests/illegal/test_forged.py::test_is_refuted",
+    "tests/illegal/test_forged.py::test_undamaged_they_are_proved",
+    "tests/illegal/test_checks.py",
+    "tests/illegal/test_corpus.py",
+    "tests/illegal/test_programs.py::test_is_refused_with_its_code",
+    "tests/illegal/test_prover_conditions.py",
+    "tests/legality/test_checks.py",
+    "tests/legality/test_data_loops.py",
+    "tests/legality/test_flow.py",
+    "tests/legality/test_illegal.py",
+    "tests/legality/test_limits.py",
+    "tests/legality/test_refusals.py",
+    "tests/transforms/test_proved.py",
+)
+FINDINGS = ("refuted", "unknown", "Finding", "_from_error")
+ERRORS = ("ModelError", "FlowError", "MismatchError", "NonAffineError")
+NARROWING = (
+    "intersect", "intersect_domain", "intersect_params", "intersect_range", "subtract", "subtract_range",
+    "subtract_domain",
+)  # fmt: skip
+SECONDS = 120
+"""A child that takes longer hangs: killed, and the mutant with it."""
+EQUIVALENT: dict[str, str] = {}
+"""By the mutant's id: why no test can tell it from the prover."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`function` (qualified) of `module` as it would be."""
+
+    id: str
+    kind: str
+    module: str
+    function: str
+    line: int
+    tree: ast.Module
+
+
+class _At(ast.NodeTransformer):
+    """Replaces one node, found by identity in a copy that keeps `_number`."""
+
+    def __init__(self, number: int, new: ast.AST) -> None:
+        self.number, self.new = number, new
+
+    def visit(self, node: ast.AST) -> Any:
+        if getattr(node, "_number", None) == self.number:
+            return ast.copy_location(self.new, node)
+        return self.generic_visit(node)
+
+
+def mutants(name: str) -> Iterator[Mutant]:
+    """All of a module."""
+    module = importlib.import_module(f"evolve.legality.{name}")
+    tree = ast.parse(inspect.getsource(module))
+    for n, node in enumerate(ast.walk(tree)):
+        node._number = n  # type: ignore[attr-defined]
+    for function, definition in _definitions(tree):
+        for kind, what, node, new in _changes(definition):
+            changed = _At(node._number, new).visit(copy.deepcopy(tree))  # type: ignore[attr-defined]
+            line = getattr(node, "lineno", 0)
+            where = f"{name}.{function}: {what}"
+            yield Mutant(where, kind, name, function, line, ast.fix_missing_locations(changed))
+
+
+def _definitions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            yield node.name, node
+        elif isinstance(node, ast.ClassDef):
+            for inside in node.body:
+                if isinstance(inside, ast.FunctionDef):
+                    yield f"{node.name}.{inside.name}", inside
+
+
+def _changes(definition: ast.FunctionDef) -> Iterator[tuple[str, str, ast.AST, ast.AST]]:
+    """Kind, text, node and what takes its place."""
+    for node in ast.walk(definition):
+        text = ast.unparse(node) if isinstance(node, ast.stmt | ast.expr) else ""
+        short = " ".join(text.split())[:110]
+        if isinstance(node, ast.Raise) and _calls(node.exc, ERRORS):
+            yield "finding", f"not raised: {short}", node, ast.Pass()
+        elif isinstance(node, ast.Return) and node.value is not None and _has(node.value, FINDINGS):
+            empty: ast.expr = (
+                ast.List([], ast.Load()) if isinstance(node.value, ast.List) else ast.Constant(None)
+            )
+            yield "finding", f"not returned: {short}", node, ast.Return(empty)
+        elif isinstance(node, ast.Expr | ast.AugAssign) and _is_kept(node):
+            yield "finding", f"not kept: {short}", node, ast.Pass()
+        if isinstance(node, ast.BoolOp):
+            for i, value in enumerate(node.values):
+                rest = [v for j, v in enumerate(node.values) if j != i]
+                new = rest[0] if len(rest) == 1 else ast.BoolOp(node.op, rest)
+                yield "condition", f"without `{ast.unparse(value)[:60]}` of {short}", node, new
+        if isinstance(node, ast.If):
+            test = " ".join(ast.unparse(node.test).split())[:80]
+            if isinstance(node.body[0], ast.Continue) or (
+                isinstance(node.body[0], ast.Return) and not _has(node.body[0], FINDINGS)
+            ):
+                yield "condition", f"always: if {test}", node.test, ast.Constant(True)
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in NARROWING
+        ):
+            yield "restriction", f"{short}", node, node.func.value
+
+
+def _calls(e: ast.AST | None, names: tuple[str, ...]) -> bool:
+    return isinstance(e, ast.Call) and isinstance(e.func, ast.Name) and e.func.id in names
+
+
+def _has(e: ast.AST, names: tuple[str, ...]) -> bool:
+    return any(_calls(x, names) for x in ast.walk(e))
+
+
+def _is_kept(s: ast.Expr | ast.AugAssign) -> bool:
+    """Whether findings are added to others."""
+    if isinstance(s, ast.AugAssign):
+        return isinstance(s.op, ast.Add) and _named(s.target, "out")
+    return _is_append(s.value)
+
+
+def _is_append(e: ast.AST) -> bool:
+    return (
+        isinstance(e, ast.Call)
+        and isinstance(e.func, ast.Attribute)
+        and e.func.attr == "append"
+        and any(_has(a, FINDINGS) or _named(a, "found") for a in e.args)
+    )
+
+
+def _named(e: ast.AST, name: str) -> bool:
+    return isinstance(e, ast.Name) and e.id == name
+
+
+def apply(m: Mutant) -> None:
+    """Makes this process's prover the mutant."""
+    module = importlib.import_module(f"evolve.legality.{m.module}")
+    flags = importlib.import_module("__future__").annotations.compiler_flag
+    code = compile(m.tree, str(module.__file__), "exec", flags, True)
+    new = next(c for c in _codes(code) if c.co_qualname == m.function)
+    _function(module, m.function).__code__ = new
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    for c in code.co_consts:
+        if isinstance(c, CodeType):
+            yield c
+            yield from _codes(c)
+
+
+def _function(module: ModuleType, qualified: str) -> FunctionType:
+    holder: Any = module
+    *around, last = qualified.split(".")
+    for part in around:
+        holder = getattr(holder, part)
+    found = vars(holder)[last]
+    if isinstance(found, cached_property):
+        found = found.func
+    elif isinstance(found, property):
+        found = found.fget
+    found = getattr(found, "__func__", found)
+    assert isinstance(found, FunctionType), qualified
+    return found
+
+
+def forget() -> None:
+    """Drops what this process has proved so far."""
+    for name in ("prove", "analysis"):
+        importlib.import_module(f"evolve.legality.{name}")._state.__dict__.clear()
+
+
+class Plugin:
+    """Runs the collected tests once as they are, then for every mutant in a child."""
+
+    def __init__(self, only: str) -> None:
+        self.only = only
+        self.results: dict[str, dict[str, Any]] = {}
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        timed = []
+        for item in session.items:
+            start = time.process_time()
+            reports = runtestprotocol(item, log=False, nextitem=None)
+            assert not any(r.failed for r in reports), item.nodeid
+            timed.append((time.process_time() - start, item))
+        items = [item for _, item in sorted(timed, key=lambda t: t[0])]
+        for m in (m for name in MODULES for m in mutants(name)):
+            if self.only not in m.id:
+                continue
+            by = self._killed_by(m, items)
+            self.results[m.id] = {"kind": m.kind, "line": m.line, "killed_by": by}
+            print(f"{'killed  ' if by else 'SURVIVED'} {m.module}:{m.line} {m.id}", flush=True)
+        return True
+
+    def _killed_by(self, m: Mutant, items: list[pytest.Item]) -> str:
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(read)
+            by = ""
+            try:
+                signal.alarm(SECONDS)
+                apply(m)
+                forget()
+                for item in items:
+                    if any(r.failed for r in runtestprotocol(item, log=False, nextitem=None)):
+                        by = item.nodeid
+                        break
+            except BaseException as e:
+                by = f"error: {type(e).__name__}"
+            os.write(write, by.encode())
+            os._exit(0)
+        os.close(write)
+        with os.fdopen(read, "rb") as pipe:
+            by = pipe.read().decode()
+        _, status = os.waitpid(child, 0)
+        return by or ("hangs or dies" if status else "")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--only", default="")
+    parser.add_argument(
+        "--out", type=Path, default=Path(__file__).parents[1] / "results" / "prover-mutants.json"
+    )
+    args = parser.parse_args()
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout
+    plugin = Plugin(args.only)
+    tests = [t for t in TESTS if Path(t.split("::")[0]).exists()]
+    status = pytest.main(["-o", "addopts=", "-q", "-p", "no:cacheprovider", *tests], plugins=[plugin])
+    if not plugin.results:
+        sys.exit(int(status) or 1)
+    survivors = {k: v for k, v in plugin.results.items() if not v["killed_by"]}
+    tally = Counter((v["kind"], bool(v["killed_by"]), k in EQUIVALENT) for k, v in plugin.results.items())
+    kinds = {
+        kind: {
+            "mutants": sum(n for (k, _, _), n in tally.items() if k == kind),
+            "killed": sum(n for (k, killed, _), n in tally.items() if k == kind and killed),
+            "equivalent": sum(
+                n for (k, killed, same), n in tally.items() if k == kind and same and not killed
+            ),
+        }
+        for kind in ("finding", "condition", "restriction")
+    }
+    total = {key: sum(v[key] for v in kinds.values()) for key in ("mutants", "killed", "equivalent")}
+    document = {
+        "what": (__doc__ or "").strip().split("\n")[0],
+        "command": "python -m benchmarks.prover.mutants",
+        "commit": commit.strip(),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "kinds": kinds,
+        "all": total,
+        "kill_rate": round(total["killed"] / (total["mutants"] - total["equivalent"]), 4),
+        "survivors": {k: {**v, "equivalent": EQUIVALENT.get(k, "")} for k, v in survivors.items()},
+    }
+    args.out.write_text(json.dumps(document, indent=1) + "\n")
+    print(json.dumps({k: document[k] for k in ("kinds", "all", "kill_rate")}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,395 @@
+"""Judging kernels by running every statement of every thread at small sizes. Shares no code with the prover.
+
+Values are symbolic: the content of an input cell is a random number, an operation the hash of its operands,
+a reduction the sum of its contributions' numbers (for minimum and maximum the set of them). So equal numbers
+mean equal for all inputs and in any order of a reduction, but for a collision of 64-bit hashes. Threads
+run one after another, or interleaved statement by statement, up to the next barrier; two accesses of one
+cell, one of them a write, by different threads between the same barriers or by different blocks are a race.
+
+A program that runs without a fault and leaves what the source leaves is right at these sizes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import product
+from typing import Any
+
+from evolve.ir.expr import Expr
+from evolve.ir.kernel import Kernel
+from evolve.ir.stmt import For, Leaf
+from evolve.ir.types import LoopKind
+from evolve.ir.visit import walk
+from tests.legality.judge_code import (
+    GRIDS,
+    THREADS,
+    Code,
+    UnjudgedError,
+    Whole,
+    combine,
+    index_text,
+    name,
+    plain,
+    whole,
+)
+
+__all__ = ["FaultError", "Launch", "UnjudgedError", "contents_for", "execute", "false_claim", "why_wrong"]
+
+Cell = tuple[int, ...]
+Claim = tuple[str, Cell, bool, int]
+"""A statement of the source, its instance, whether it writes memory that threads share, and the value."""
+WARP = 32
+MOST_THREADS = 1024
+MOST_RUN = 8192
+"""Threads of all blocks together, beyond which a run takes too long."""
+
+
+class FaultError(Exception):
+    """What a program did wrong: bounds, undefined, race, divergence, launch."""
+
+
+@dataclass
+class Now:
+    """The thread that runs, and the number of barriers its block has passed."""
+
+    block: int = 0
+    epoch: int = 0
+    thread: int = 0
+    registers: list[dict[str, Local]] = field(default_factory=list)
+    shared: dict[str, Local] = field(default_factory=dict)
+    folded: dict[Any, Any] = field(default_factory=dict)
+    claims: list[Claim] = field(default_factory=list)
+
+
+class Array:
+    """A global array. `marks` is None for one that nobody writes."""
+
+    def __init__(self, name: str, shape: Cell, now: Now, *, written: bool) -> None:
+        self.name, self.shape, self.now = name, shape, now
+        self.cells: dict[Cell, Any] = {}
+        self.marks: dict[Cell, list[int]] | None = {} if written else None
+
+    def get(self, i: Cell) -> Any:
+        if self.marks is not None:
+            _read(self.marks, i, self.now)
+        try:
+            return self.cells[i]
+        except KeyError:
+            _inside(i, self.shape)
+            value = self.cells[i] = hash(("in", self.name, i))
+            return value
+
+    def put(self, i: Cell, value: Any) -> None:
+        _inside(i, self.shape)
+        assert self.marks is not None
+        _write(self.marks, i, self.now)
+        self.cells[i] = value
+
+
+class Local:
+    """A shared or register array. A cell holds the tag of the declaration under which it was written."""
+
+    def __init__(self, name: str, shape: Cell, now: Now | None) -> None:
+        self.name, self.shape, self.now = name, shape, now
+        self.cells: dict[Cell, tuple[Any, Any]] = {}
+        self.marks: dict[Cell, list[int]] = {}
+
+    def get(self, i: Cell, tag: Any = ()) -> Any:
+        if self.now is not None:
+            _read(self.marks, i, self.now)
+        found = self.cells.get(i)
+        if found is None or found[0] != tag:
+            _inside(i, self.shape)
+            raise FaultError("undefined")
+        return found[1]
+
+    def put(self, i: Cell, value: Any, tag: Any = ()) -> None:
+        _inside(i, self.shape)
+        if self.now is not None:
+            _write(self.marks, i, self.now)
+        self.cells[i] = (tag, value)
+
+
+def _inside(i: Cell, shape: Cell) -> None:
+    for x, n in zip(i, shape, strict=True):
+        if not 0 <= x < n:
+            raise FaultError("bounds")
+
+
+# A mark: block, epoch, thread of the last write; block, epoch, thread of reads. -1: none, -2: several.
+
+
+def _read(marks: dict[Cell, list[int]], i: Cell, now: Now) -> None:
+    m = marks.get(i)
+    if m is None:
+        marks[i] = [-1, -1, -1, now.block, now.epoch, now.thread]
+        return
+    if m[0] != -1 and (m[0] != now.block or (m[1] == now.epoch and m[2] != now.thread)):
+        raise FaultError("race")
+    if m[3] == -1:
+        m[3:] = now.block, now.epoch, now.thread
+    elif m[3] != now.block:
+        m[3] = -2
+    elif m[4] != now.epoch:
+        m[4:] = now.epoch, now.thread
+    elif m[5] != now.thread:
+        m[5] = -2
+
+
+def _write(marks: dict[Cell, list[int]], i: Cell, now: Now) -> None:
+    m = marks.get(i)
+    if m is None:
+        marks[i] = [now.block, now.epoch, now.thread, -1, -1, -1]
+        return
+    if m[0] != -1 and (m[0] != now.block or (m[1] == now.epoch and m[2] != now.thread)):
+        raise FaultError("race")
+    if m[3] != -1 and (m[3] != now.block or (m[4] == now.epoch and m[5] != now.thread)):
+        raise FaultError("race")
+    m[:3] = now.block, now.epoch, now.thread
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Scalars, and what index arrays hold."""
+
+    sizes: Mapping[str, int]
+    contents: Mapping[str, Mapping[Cell, int]] = field(default_factory=dict)
+
+
+def contents_for(kernel: Kernel, sizes: Mapping[str, int], rng: random.Random) -> dict[str, dict[Cell, int]]:
+    """Index arrays drawn as the kernel's premises allow. Raises UnjudgedError where they allow nothing."""
+    out: dict[str, dict[Cell, int]] = {}
+    for c in kernel.contents:
+        low, high = _value(c.low, sizes), _value(c.high, sizes)
+        shape = tuple(_value(e, sizes) for e in kernel.buffer(c.buffer).extents)
+        cells = list(product(*map(range, shape)))
+        if high <= low and cells:
+            raise UnjudgedError("an index array without a value")
+        values = [rng.randrange(low, high) for _ in cells]
+        if c.nondecreasing and cells:
+            if len(cells) == 1 and high - low != 1:
+                raise UnjudgedError("row pointers of no row")
+            values = [low, *sorted(values[2:]), high - 1][-len(cells) :]
+        out[c.buffer] = dict(zip(cells, values, strict=True))
+    return out
+
+
+def _value(e: Expr, sizes: Mapping[str, int]) -> int:
+    space = {name("v", n): v for n, v in sizes.items()}
+    try:
+        return int(eval(index_text(e), {}, space))
+    except NameError as error:
+        raise FaultError("launch") from error
+
+
+@lru_cache(maxsize=64)
+def _compiled(kernel: Kernel, lockstep: bool, claims: bool) -> Any:
+    code = Code(kernel, lockstep=lockstep, claims=claims)
+    space: dict[str, Any] = {
+        "H": hash,
+        "combine": combine,
+        "Local": Local,
+        "FaultError": FaultError,
+        "whole": whole,
+        "plain": plain,
+    }
+    exec(compile(code.text(), kernel.name, "exec"), space)
+    return space["make"]
+
+
+def execute(
+    kernel: Kernel,
+    launch: Launch,
+    order: str = "forward",
+    *,
+    seed: int = 0,
+    lockstep: bool = True,
+    claims: list[Claim] | None = None,
+) -> dict[tuple[str, Cell], Any]:
+    """What the global arrays hold in the end, cells nobody touched left out.
+
+    `order` of threads and blocks: forward, reversed, permuted, or interleaved (statement by statement).
+    `lockstep`: lanes of a vector loop go statement by statement, else one after another.
+    `claims` is filled with what statements claim to be.
+    Raises FaultError, and UnjudgedError for what this module has no meaning for.
+    """
+    rng = random.Random(seed)
+    threads, blocks = _shape(kernel, launch.sizes)
+    now = Now()
+    writes = frozenset(s.stmt.buffer for s in walk(kernel.body) if isinstance(s.stmt, Leaf))
+    arrays = {
+        b.name: Array(
+            b.name, tuple(_value(e, launch.sizes) for e in b.extents), now, written=b.name in writes
+        )
+        for b in kernel.buffers
+    }
+    for n, cells in launch.contents.items():
+        arrays[n].cells |= {i: Whole(v) for i, v in cells.items()}
+    thread = _compiled(kernel, lockstep, claims is not None)(
+        arrays, launch.sizes, now, order == "interleaved"
+    )
+    grid = list(product(*map(range, blocks)))
+    _shuffle(grid, order, rng)
+    lanes = [(x, y, z) for z in range(threads[2]) for y in range(threads[1]) for x in range(threads[0])]
+    try:
+        for number, block in enumerate(grid):
+            now.block, now.epoch, now.shared, now.folded = number, 0, {}, {}
+            now.registers = [{} for _ in lanes]
+            _block(thread, block, lanes, now, order, rng)
+    except ZeroDivisionError as e:
+        raise FaultError("launch") from e
+    except KeyError as e:
+        raise FaultError("undefined") from e
+    if claims is not None:
+        claims += now.claims
+    return {(a.name, i): v for a in arrays.values() if a.marks is not None for i, v in a.cells.items()}
+
+
+def _shuffle(items: list[Any], order: str, rng: random.Random) -> None:
+    if order == "reversed":
+        items.reverse()
+    elif order != "forward":
+        rng.shuffle(items)
+
+
+def _shape(kernel: Kernel, sizes: Mapping[str, int]) -> tuple[Cell, Cell]:
+    """Threads a block and blocks, by axis. Raises FaultError for what cannot be launched."""
+    threads, blocks = [1, 1, 1], [1, 1, 1]
+    for site in walk(kernel.body):
+        loop = site.stmt
+        if isinstance(loop, For) and loop.kind in THREADS:
+            axis = THREADS.index(loop.kind)
+            threads[axis] = max(threads[axis], _value(loop.extent, sizes))
+        elif isinstance(loop, For) and loop.kind in GRIDS:
+            axis = GRIDS.index(loop.kind)
+            n = _value(loop.extent, sizes)
+            first = blocks[axis] == 1
+            blocks[axis] = n if first else max(blocks[axis], n)
+    count = threads[0] * threads[1] * threads[2]
+    if count > MOST_THREADS:
+        raise FaultError("launch")
+    if count * blocks[0] * blocks[1] * blocks[2] > MOST_RUN:
+        raise UnjudgedError("too many threads")
+    return tuple(threads), tuple(blocks)
+
+
+def _block(thread: Any, block: Cell, lanes: list[Cell], now: Now, order: str, rng: random.Random) -> None:
+    runs = [thread(*block, *lane, number) for number, lane in enumerate(lanes)]
+    ready = list(range(len(runs)))
+    waits: dict[int, Any] = {}
+    ended = 0
+    while ready:
+        _shuffle(ready, order, rng)
+        if order == "interleaved":
+            ended += _interleaved(runs, ready, waits, now, rng)
+        else:
+            for t in ready:
+                now.thread = t
+                key = next(runs[t], None)
+                if key is None:
+                    ended += 1
+                else:
+                    waits[t] = key
+        ready = _released(waits, len(runs), ended, now)
+
+
+def _interleaved(
+    runs: list[Any], ready: list[int], waits: dict[int, Any], now: Now, rng: random.Random
+) -> int:
+    going, ended = list(ready), 0
+    while going:
+        at = rng.randrange(len(going))
+        now.thread = t = going[at]
+        key = next(runs[t], None)
+        if key == "step":
+            continue
+        going[at] = going[-1]
+        going.pop()
+        if key is None:
+            ended += 1
+        else:
+            waits[t] = key
+    return ended
+
+
+def _released(waits: dict[int, Any], count: int, ended: int, now: Now) -> list[int]:
+    """The threads that go on from where they wait. Raises FaultError when none can."""
+    if not waits:
+        return []
+    keys = set(waits.values())
+    if not ended and len(waits) == count and len(keys) == 1:
+        (key,) = keys
+        if key[0] != "warp":
+            now.epoch += key[0] == "barrier"
+            out = list(waits)
+            waits.clear()
+            return out
+    out = []
+    for first in range(0, count, WARP):
+        lanes = range(first, min(first + WARP, count))
+        here = {waits.get(t) for t in lanes}
+        if len(here) == 1 and None not in here and next(iter(here))[0] == "warp":
+            out += lanes
+    if not out:
+        raise FaultError("divergence")
+    for t in out:
+        del waits[t]
+    return out
+
+
+def why_wrong(
+    source: Kernel, target: Kernel, launch: Launch, orders: tuple[str, ...] = ("forward",), seed: int = 0
+) -> str | None:
+    """What is wrong with the target at these sizes: a fault, or `value`. None when it is right."""
+    wanted = dict(_wanted(source, _frozen(launch)))
+    vectors = any(isinstance(s.stmt, For) and s.stmt.kind is LoopKind.VECTOR for s in walk(target.body))
+    for number, order in enumerate(orders):
+        for lockstep in (True, False) if vectors and number == 0 else (bool(number % 2),):
+            try:
+                got = execute(target, launch, order, seed=seed, lockstep=lockstep)
+            except FaultError as f:
+                return str(f)
+            if not _same(wanted, got):
+                return "value"
+    return None
+
+
+def false_claim(source: Kernel, target: Kernel, launch: Launch) -> bool:
+    """Whether the target's statements are not what they claim to be, although it runs without a fault.
+
+    Each performs an instance of the source, with its value; all are performed, those with an effect once.
+    """
+    wanted: list[Claim] = []
+    got: list[Claim] = []
+    execute(source, launch, claims=wanted)
+    execute(target, launch, claims=got)
+    values = {(stmt, instance): value for stmt, instance, _, value in wanted}
+    effects = [(stmt, instance) for stmt, instance, effect, _ in got if effect]
+    said = {(stmt, instance) for stmt, instance, _, _ in got}
+    return (
+        said != values.keys()
+        or len(effects) != len(set(effects))
+        or any(values[stmt, instance] != value for stmt, instance, _, value in got)
+    )
+
+
+def _same(wanted: dict[Any, Any], got: dict[Any, Any]) -> bool:
+    """Cells that only one side touched hold what they held at first."""
+    return all(
+        wanted.get(k, hash(("in", *k))) == got.get(k, hash(("in", *k))) for k in wanted.keys() | got.keys()
+    )
+
+
+def _frozen(launch: Launch) -> tuple[Any, ...]:
+    inside = tuple((n, tuple(sorted(c.items()))) for n, c in sorted(launch.contents.items()))
+    return tuple(sorted(launch.sizes.items())), inside
+
+
+@lru_cache(maxsize=256)
+def _wanted(source: Kernel, frozen: tuple[Any, ...]) -> tuple[Any, ...]:
+    sizes, contents = frozen
+    done = execute(source, Launch(dict(sizes), {n: dict(c) for n, c in contents}))
+    return tuple(done.items())
