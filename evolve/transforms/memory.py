@@ -19,7 +19,7 @@ from evolve.ir.visit import fresh, loads, map_block_exprs, map_expr, rewrite, va
 from evolve.transforms.call import Call, Result, loop_of, transform
 from evolve.transforms.edit import declared_in, guard, less, reads_memory, replace_loop, touched
 from evolve.transforms.names import claim, taken_names
-from evolve.transforms.window import Reach, Window, check_inside, window_of
+from evolve.transforms.window import Reach, Window, aligned, check_inside, window_of
 
 T = TypeVar("T")
 
@@ -69,7 +69,10 @@ def stage(call: Call) -> Result:
     if source.space is space and space is Space.REGISTER:
         raise RefusedError("E-NO-CHANGE", f"{source.name} is already in registers")
     inner = frozenset(s.stmt.var for s in walk(at.body) if isinstance(s.stmt, For))
+    align = call.integer("align")
+    assert align is not None
     window = window_of(kernel, source.name, tuple(filter(_is_placed, reads)) or reads, inner)
+    window = aligned(kernel, source.name, window, align, (*site.path, at))
     _check_size(source, window, space)
     taken = taken_names(kernel)
     targets = call.statement.targets

@@ -8,6 +8,7 @@ from evolve.dsl.diagnostic import RefusedError
 from evolve.ir.affine import Linear, Ranges, bounds, expression, linear, simplify
 from evolve.ir.expr import TRUE, Expr, add, conjunction, index
 from evolve.ir.kernel import Kernel
+from evolve.ir.lanes import divisor
 from evolve.ir.printer import print_expr
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Buffer, For, If
@@ -71,6 +72,28 @@ def window_of(kernel: Kernel, buffer: str, accesses: tuple[Reach, ...], inner: f
         expression((p or Linear((), 0)) + Linear((), lo)) for p, lo in zip(places, low, strict=True)
     )
     return Window(origins, tuple(h - lo + 1 for lo, h in zip(low, high, strict=True)))
+
+
+def aligned(kernel: Kernel, buffer: str, window: Window, to: int, path: tuple[For | If, ...]) -> Window:
+    """The window with its last dimension widened to begin and end at multiples of `to`.
+
+    Raises RefusedError E-WINDOW where its place is not known to be a constant apart from such a multiple.
+    """
+    if to == 1 or not window.origins:
+        return window
+    *origins, last = window.origins
+    *extents, extent = window.extents
+    ranges = ranges_at(kernel, path)
+    form = linear(last, ranges)
+    if any(c * divisor(atom, ranges) % to for atom, c in form.terms):
+        raise RefusedError(
+            "E-WINDOW",
+            f"the part of {buffer} begins at {print_expr(last)}, at no fixed way from a multiple of {to}",
+            repair=f"split the loop by {to} first",
+        )
+    before = form.constant % to
+    whole = -(-(extent + before) // to) * to
+    return Window((*origins, expression(form + Linear((), -before))), (*extents, whole))
 
 
 def _split(

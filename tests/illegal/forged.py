@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Load, add, index, mod, sub, var
+from evolve.ir.expr import TRUE, Binary, BinaryOp, Const, Expr, Load, add, index, mod, sub, var
 from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Alloc, Barrier, Block, For, If, Origin, Reduce, Stmt, Store
 from evolve.ir.types import MAX, MIN, DType, LoopKind
@@ -68,6 +68,53 @@ def barrier_of_half_the_threads() -> Kernel:
 def barriers_after_the_loop() -> Kernel:
     k = change(good("matmul", 1), lambda s: () if isinstance(s, Barrier) else None)
     return with_loop(k, "k.o", lambda s: (s, Barrier()))
+
+
+# ---- shifted loops: what guards cut off vectors
+
+SHIFTED = 2
+"""The shifted template of the stencil."""
+
+
+def _lane_guard(f: Callable[[Expr], Expr]) -> Kernel:
+    """Each comparison in the guard of the stencil's vector loop changed."""
+
+    def one(s: Stmt) -> Stmt | None:
+        if isinstance(s, For) and s.var == "j.i":
+            (guard,) = s.body.stmts
+            assert isinstance(guard, If)
+            return replace(s, body=Block((replace(guard, cond=map_expr(guard.cond, f)),)))
+        return None
+
+    return change(good("stencil", SHIFTED), one)
+
+
+@forged("stencil", "E-COVERAGE", "wrong", rows=6, cols=8)
+def first_lane_not_masked() -> Kernel:
+    return _lane_guard(lambda e: TRUE if isinstance(e, Binary) and e.op is BinaryOp.GE else e)
+
+
+@forged("stencil", "E-COVERAGE", "wrong", rows=6, cols=8)
+def first_vector_left_out() -> Kernel:
+    def later(e: Expr) -> Expr:
+        return replace(e, rhs=index(4)) if isinstance(e, Binary) and e.op is BinaryOp.GE else e
+
+    return _lane_guard(later)
+
+
+@forged("stencil", "E-COVERAGE", "wrong", rows=6, cols=8)
+def last_lane_not_masked() -> Kernel:
+    return _lane_guard(lambda e: TRUE if isinstance(e, Binary) and e.op is BinaryOp.LT else e)
+
+
+@forged("stencil", "E-FLOW", "wrong", rows=6, cols=8)
+def window_read_a_lane_aside() -> Kernel:
+    def aside(e: Expr) -> Expr:
+        if isinstance(e, Load) and e.buffer == "t":
+            return replace(e, indices=(e.indices[0], sub(e.indices[1], 1)))
+        return e
+
+    return with_values(good("stencil", SHIFTED), "y", aside)
 
 
 # ---- pipelines: two versions of a tile, filled one iteration ahead

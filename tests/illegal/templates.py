@@ -188,6 +188,9 @@ TEMPLATES: dict[str, list[str]] = {
         "bind([t.0, i.i], thread.y)\nbind([t.1, j.i], thread.x)\n",
         "tile([i, j], [4, 8])\nbind(i.o, grid.y)\nbind(j.o, grid.x)\nt = stage(x, at=j.o, scope=shared)\n"
         "split([t.0, t.1], 8)\nbind([t.1.i, j.i], thread.x)\nbind(i.i, thread.y)\n",
+        "specialize(cols % 4 == 0)\nshift([i, j], 1)\nsplit(i, 2)\nsplit(j, 4)\nsplit(j.o, 2)\n"
+        "reorder([i.o, j.o.o, j.o.i, i.i, j.i])\nbind(i.o, grid.y)\nbind(j.o.o, grid.x)\n"
+        "bind(j.o.i, thread.x)\nt = stage(x, at=j.o.i, scope=register, align=4)\nvectorize([t.1, j.i], 4)\n",
     ],
     "stencil3x3": [
         "split(i, 4)\nsplit(j, 8)\nreorder([i.o, j.o, j.i, i.i])\nbind(i.o, grid.y)\nbind(j.o, grid.x)\n"

@@ -125,3 +125,18 @@ def test_an_order_moves_extents_padding_and_every_access() -> None:
     assert undone == applied("stencil", program).kernel
     both = applied("stencil", STENCIL + "\nset_layout(t, order=[1, 0], pad=[3, 1])").kernel
     assert both == kernel
+
+
+def test_an_aligned_window_begins_and_ends_at_multiples() -> None:
+    program = "specialize(cols % 4 == 0)\nshift(j, 1)\nsplit(j, 16)\n"
+    assert window("stencil", program + "t = stage(x, at=j.o, scope=register)", "t") == [3, 18]
+    program += "t = stage(x, at=j.o, scope=register, align=4)"
+    assert window("stencil", program, "t") == [3, 24]
+    kernel = applied("stencil", program + "\nvectorize(t.1, 4)").kernel
+    assert_same(KERNELS["stencil"](), kernel, 5, 12)
+
+
+def test_a_window_between_multiples_is_refused() -> None:
+    with pytest.raises(RefusedError) as e:
+        applied("stencil", "split(j, 6)\nstage(x, at=j.o, scope=register, align=4)")
+    assert e.value.diagnostic.code == "E-WINDOW"

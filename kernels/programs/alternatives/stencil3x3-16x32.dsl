@@ -1,7 +1,0 @@
-split(i, 16)
-split(j, 32)
-reorder([i.o, j.o, j.i, i.i])
-bind(i.o, grid.y)
-bind(j.o, grid.x)
-bind(j.i, thread.x)
-unroll([i.i, a, b])
