@@ -157,7 +157,9 @@ class Accesses:
             parts = [self.resolve(e, place) for e in indices]
             for e in parts:
                 self.require_parts(e, place)
-            return name + ("".join(f"[{text.text(e)}]" for e in parts) or "[0]")
+            narrow = self.narrow(place)
+            texts = [(narrow if is_term(e) else text).text(e) for e in parts]
+            return name + ("".join(f"[{t}]" for t in texts) or "[0]")
         flat = self.resolve(self.offset(b, indices, place), place)
         self.require(flat, place)
         return f"{name}[{(self.narrow(place) if is_term(flat) else text).text(flat)}]"

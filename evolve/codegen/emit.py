@@ -30,11 +30,12 @@ from evolve.ir.expr import Const, Expr, index, var
 from evolve.ir.kernel import Kernel
 from evolve.ir.printer import print_expr
 from evolve.ir.stmt import Alloc, Barrier, Block, Buffer, For, If, Leaf, Reduce, Stmt, Store
-from evolve.ir.types import DType, LoopKind, Monoid, Space
+from evolve.ir.types import DType, LoopKind, Space
 from evolve.ir.visit import leaves, loads, loop_sites, variables, walk
 from evolve.target.limits import GRID_MOST
 
 LINE = 110
+ATOMICS = {"sum": "atomicAdd", "min": "atomicMin", "max": "atomicMax"}
 
 _OBVIOUS = re.compile(r"$|(\w+(, \w+)* = )?(unroll|bind)\(")
 """Notes that only repeat what the text below them says."""
@@ -318,9 +319,13 @@ class KernelEmitter(Accesses):
         value = self.value(s.value, place)
         if isinstance(s, Store):
             return line(f"{target} = {value};", line_origin(s, place))
-        return line(self.accumulate(s.monoid, s.value.dtype, target, value), line_origin(s, place))
+        return line(self.accumulate(s, target, value), line_origin(s, place))
 
-    def accumulate(self, monoid: Monoid, dtype: DType, target: str, value: str) -> str:
+    def accumulate(self, s: Reduce, target: str, value: str) -> str:
+        """What a reduction does, given the texts of its cell and its value."""
+        monoid, dtype = s.monoid, s.value.dtype
+        if s.atomic:
+            return f"{ATOMICS[monoid.name]}(&{target}, {value});"
         if monoid.name == "sum":
             return f"{target} += {value};"
         if monoid.name == "prod":

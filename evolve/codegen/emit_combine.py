@@ -48,10 +48,10 @@ def combine(emitter: KernelEmitter, s: For, place: Place) -> list[Node]:
     target = emitter.access(step.buffer, step.indices, place)
     note = [line(f"// {s.note}", origin)] if s.note else []
     if emitter.buffers[step.buffer].space is Space.REGISTER:
-        text = emitter.accumulate(step.monoid, dtype, target, call)
+        text = emitter.accumulate(step, target, call)
         return [*note, line(text, origin), *after]
     total = emitter.names.fresh("total")
-    kept = [line(emitter.accumulate(step.monoid, dtype, target, total), origin)]
+    kept = [line(emitter.accumulate(step, target, total), origin)]
     return [
         *note,
         line(f"const {dtype.c_name} {total} = {call};", origin),

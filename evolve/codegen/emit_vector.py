@@ -21,7 +21,7 @@ from evolve.codegen.vectors import (
 )
 from evolve.ir.expr import Const, Expr, Load
 from evolve.ir.lanes import is_wide, lane_guard
-from evolve.ir.stmt import For, Store
+from evolve.ir.stmt import For, Leaf, Store
 from evolve.ir.types import Space
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _widens(emitter: KernelEmitter, body: LaneBody, s: For, width: int, place: P
     for leaf in body.leaves:
         if isinstance(leaf, Store) and _wide_access(emitter, leaf.buffer, leaf.indices, s.var, width, place):
             return True
-        if _wide_loads(emitter, leaf.value, s.var, width, place):
+        if _wide_loads(emitter, leaf, s.var, width, place):
             return True
     return False
 
@@ -78,13 +78,14 @@ def _wide_access(
     return VECTOR_TYPES[(b.dtype, width)]
 
 
-def _wide_loads(emitter: KernelEmitter, e: Expr, lane: str, width: int, place: Place) -> dict[Load, str]:
-    value = emitter.simplified(e, place)
+def _wide_loads(emitter: KernelEmitter, leaf: Leaf, lane: str, width: int, place: Place) -> dict[Load, str]:
+    """Loads of the value, and of the subscripts that say where it goes, with their vector types."""
     found: dict[Load, str] = {}
-    for load in always_evaluated(value):
-        kind = _wide_access(emitter, load.buffer, load.indices, lane, width, place)
-        if kind is not None:
-            found[load] = kind
+    for e in (*leaf.indices, leaf.value):
+        for load in always_evaluated(emitter.simplified(e, place)):
+            kind = _wide_access(emitter, load.buffer, load.indices, lane, width, place)
+            if kind is not None:
+                found[load] = kind
     return found
 
 
@@ -98,7 +99,7 @@ def _lanes(emitter: KernelEmitter, body: LaneBody, s: For, width: int, place: Pl
         origin = line_origin(leaf, place)
         nodes: list[Node] = []
         wide: dict[Load, str] = {}
-        for load, kind in _wide_loads(emitter, leaf.value, s.var, width, place).items():
+        for load, kind in _wide_loads(emitter, leaf, s.var, width, place).items():
             name = emitter.names.fresh(f"{emitter.names.of(load.buffer)}{width}")
             address = emitter.access(load.buffer, load.indices, first)
             nodes.append(line(f"const {kind} {name} = *reinterpret_cast<const {kind}*>(&{address});", origin))

@@ -18,7 +18,7 @@ threadIdx blockIdx blockDim gridDim warpSize dim3 main INFINITY NAN tx ty tz
 float2 float4 double2 int2 int4 uint2 uint4
 exp exp2 log log2 log1p expm1 sqrt rsqrt tanh erf sin cos pow fabs floor ceil fma fmax fmin abs min max
 expf exp2f logf log2f log1pf expm1f sqrtf rsqrtf tanhf erff sinf cosf powf fabsf floorf ceilf fmaf fmaxf
-fminf y0 y1 yn j0 j1 jn index signbit isnan isinf
+fminf y0 y1 yn j0 j1 jn index signbit isnan isinf atomicAdd atomicMin atomicMax
 """
 
 RESERVED = frozenset(_RESERVED.split())

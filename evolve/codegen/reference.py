@@ -52,10 +52,11 @@ def render_reference(kernel: Kernel) -> Reference:
 
 
 class ReferenceEmitter:
-    """Statements of a kernel over `ev_num` values."""
+    """Statements of a kernel over `ev_num` values. `threads`: several of them run the statements."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, *, threads: bool = False) -> None:
         self.kernel = kernel
+        self._threads = threads
         self.names = Names(frozenset(n for n in identifiers(RUNTIME) if n.startswith("ev_")))
         self.buffers: dict[str, Buffer] = {b.name: b for b in kernel.buffers} | local_buffers(kernel.body)
         self.globals = {b.name for b in kernel.buffers}
@@ -240,6 +241,8 @@ class ReferenceEmitter:
         b = self.buffers[s.buffer]
         at = self.subscript(b, s.indices, path)
         name = f"{self.names.of(s.buffer)}{at}"
+        if s.atomic and self._threads:
+            return self._update(s, name, at, path)
         if s.buffer in self.whole.buffers:
             parts = f"{self.held(Load(s.buffer, s.indices, b.dtype), path)}, {self.whole.text(s.value, path)}"
             return self._keep(b, at, self.whole.fit(f"{MONOIDS[s.monoid.name]}({parts})", b.dtype))
@@ -269,6 +272,18 @@ class ReferenceEmitter:
         out.append(line(f"const ev_num ev_next = {new};"))
         out += [line(f"{held} = ev_next.v;"), line(f"{error} = ev_next.e;")]
         return [scope("", out)]
+
+    def _update(self, s: Reduce, name: str, at: str, path: Path) -> list[Node]:
+        """An atomic reduction into a global array, which other threads make at the same time."""
+        if s.buffer in self.whole.buffers:
+            raise CodegenError(f"what {s.buffer} gathers depends on roundings, and has no GPU reference")
+        if not s.value.dtype.is_float:
+            function = {"sum": "atomicAdd", "min": "ev_atomic_min", "max": "ev_atomic_max"}[s.monoid.name]
+            return [line(f"{function}(&{name}, (double)({self.plain(s.value, path)}));")]
+        error, size, count = (f"{self.names.of(f'{s.buffer}.{x}')}{at}" for x in ("err", *_EXTRA))
+        out = [line(f"const ev_num ev_term = {self.number(s.value, path)};")]
+        parts = ((name, "ev_term.v"), (error, "ev_term.e"), (size, "ev_abs(ev_term.v)"), (count, "1.0"))
+        return [scope("", [*out, *(line(f"atomicAdd(&{place}, {value});") for place, value in parts)])]
 
     # ---- expressions
 

@@ -23,6 +23,26 @@ from evolve.ir.visit import variables
 
 FUNCTION = "evolve_reference"
 
+EXTREMES = """
+__device__ inline void ev_atomic_min(double* place, double value) {
+    unsigned long long* const bits = (unsigned long long*)place;
+    unsigned long long old = atomicCAS(bits, 0ull, 0ull), seen;
+    for (; value < __longlong_as_double((long long)old); old = seen) {
+        seen = atomicCAS(bits, old, (unsigned long long)__double_as_longlong(value));
+        if (seen == old) return;
+    }
+}
+__device__ inline void ev_atomic_max(double* place, double value) {
+    unsigned long long* const bits = (unsigned long long*)place;
+    unsigned long long old = atomicCAS(bits, 0ull, 0ull), seen;
+    for (; value > __longlong_as_double((long long)old); old = seen) {
+        seen = atomicCAS(bits, old, (unsigned long long)__double_as_longlong(value));
+        if (seen == old) return;
+    }
+}
+"""
+"""Least and greatest values among threads: integers kept in doubles, never NaN."""
+
 
 @dataclass(frozen=True)
 class CudaReference:
@@ -42,14 +62,15 @@ def render_reference_cuda(kernel: Kernel) -> CudaReference:
 
     Raises CodegenError unless the kernel consists of nests of PARALLEL loops.
     """
-    emitter = ReferenceEmitter(kernel)
+    emitter = ReferenceEmitter(kernel, threads=True)
     bodies: list[list[Node]] = []
     bodies += [[_stride(emitter.elements(b), body)] for b, body in emitter.starts()]
     bodies += [[_nest(emitter, s)] for s in kernel.body.stmts]
     bodies += [[_stride(emitter.elements(b), body)] for b, body in emitter.finishes()]
     names = tuple(f"{FUNCTION}_{i}" for i in range(len(bodies)))
     functions = "\n".join(emitter.function(n, body) for n, body in zip(names, bodies, strict=True))
-    text = prelude(functions) + RUNTIME + "\n" + functions
+    extremes = EXTREMES if "ev_atomic_" in functions else ""
+    text = prelude(functions) + RUNTIME + extremes + "\n" + functions
     return CudaReference(text, names, emitter.arrays(), emitter.scalars())
 
 

@@ -8,7 +8,7 @@ every inner subscript of every access is proved to be within its dimension.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 
 from evolve.frontend.polynomial import ONE, Poly, constant, expression, polynomial
@@ -56,6 +56,8 @@ def accesses(block: Block, known: Known, buffers: frozenset[str]) -> dict[str, l
             _rewrite_expr(s.extent, k, line, visit)
         else:
             _rewrite_expr(s.value, k, line, visit)
+            for i in s.indices:
+                _rewrite_expr(i, k, line, visit)
             if s.buffer in buffers:
                 out[s.buffer].append(Access(polynomial(s.indices[0]), k, line))
     return out
@@ -312,11 +314,10 @@ def rewrite(block: Block, known: Known, shapes: dict[str, Shape]) -> Block:
                 case Store() | Reduce():
                     line = s.span.line if s.span else 0
                     value = _rewrite_expr(s.value, k, line, load)
-                    indices = split(s.buffer, s.indices[0], k) if s.buffer in shapes else s.indices
-                    if isinstance(s, Store):
-                        out.append(Store(s.buffer, indices, value, span=s.span))
-                    else:
-                        out.append(Reduce(s.buffer, indices, s.monoid, value, span=s.span))
+                    indices = tuple(_rewrite_expr(i, k, line, load) for i in s.indices)
+                    if s.buffer in shapes:
+                        indices = split(s.buffer, indices[0], k)
+                    out.append(replace(s, indices=indices, value=value))
                 case Alloc():
                     out.append(s)
                 case _:

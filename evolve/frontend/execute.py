@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from evolve.frontend import ctree, library
-from evolve.frontend.ctree import Pointer, Void
+from evolve.frontend.ctree import Array, Pointer, Void
+from evolve.frontend.expressions import Place
 from evolve.frontend.indices import indexing
 from evolve.frontend.loops import Head, assignments, counted, counters, induction
-from evolve.frontend.operations import choose
+from evolve.frontend.operations import choose, negation
 from evolve.frontend.polynomial import Poly, constant, expression, variable
 from evolve.frontend.prove import negate
 from evolve.frontend.refuse import RefusalError
@@ -21,7 +22,7 @@ from evolve.frontend.variables import MAX_STATEMENTS, NeedsRegisterError, Slot, 
 from evolve.ir.effects import Mode, effects
 from evolve.ir.expr import Const, Expr, Load, Select, Var
 from evolve.ir.kernel import Scalar
-from evolve.ir.stmt import Block, For, If, Stmt, Store
+from evolve.ir.stmt import Block, For, If, Reduce, Stmt, Store
 from evolve.ir.types import DType, LoopKind
 from evolve.ir.visit import leaves, loads, walk
 
@@ -65,7 +66,10 @@ class _Executor(Variables):
 
     def _bind_parameter(self, p: ctree.Name) -> None:
         self._thread.params.append(p.name)
-        if isinstance(p.type, Pointer):
+        if isinstance(p.type, Array) and len(p.type.extents) == 1:
+            self._thread.lengths[p.name] = p.type.extents[0]
+        if isinstance(p.type, Pointer) or p.name in self._thread.lengths:
+            assert isinstance(p.type, Pointer | Array)
             self._thread.elements[p.name] = p.type.element
             self._env[p.key] = Slot(p.name, None, Ptr(p.name, Int(constant(0), DType.I64), p.type.element), 0)
             return
@@ -123,6 +127,8 @@ class _Executor(Variables):
                 self._declaration(s)
             case ctree.Evaluate(expr=ctree.Assign() as assignment):
                 self._assign(assignment)
+            case ctree.Evaluate(expr=ctree.Invoke(function=None) as call) if call.name in library.UPDATES:
+                self._update(call)
             case ctree.Evaluate(expr=ctree.Invoke(function=None, type=Void()) as call):
                 library.call(call.name, (), DType.I32, s.line)
             case ctree.Evaluate():
@@ -136,6 +142,26 @@ class _Executor(Variables):
                 self._loop(whole)
             case _:
                 raise RefusalError(s.line, "statement", "it is not supported here")
+
+    def _update(self, call: ctree.Invoke) -> None:
+        """`atomicAdd(p, v);` and its like, the old value dropped."""
+        what, line = f"call of {call.name}", call.line
+        if self._speculative:
+            raise RefusalError(line, what, "it happens under a condition that reads memory")
+        where, value = (self.value(a) for a in call.args)
+        place = self.element(where, Int(constant(0), DType.I32), line) if isinstance(where, Ptr) else None
+        if not isinstance(place, Place):
+            raise RefusalError(line, what, "it must update an element of an array that the kernel gets")
+        data = as_data(convert(value, place.load.dtype, line), line)
+        if call.name == "atomicSub":
+            data = as_data(negation(data, place.load.dtype, line), line)
+        monoid, load = library.UPDATES[call.name], place.load
+        if not monoid.has_atomic(load.dtype):
+            raise RefusalError(line, what, f"there is none of {load.dtype.c_name}")
+        self._written.append(load.buffer)
+        made = Reduce(load.buffer, load.indices, monoid, data.expr, span=self._span(line), atomic=True)
+        self._emit(made, place.duties | data.duties)
+        self._stale(load.buffer)
 
     def _count(self, line: int) -> None:
         self._made += 1

@@ -174,6 +174,9 @@ class Evaluator(ABC):
         return self.combine(e.op, args[0], args[1], e.type, e.line)
 
     def _call(self, e: ctree.Invoke) -> Value:
+        if e.function is None and e.name in library.UPDATES:
+            reason = "it depends on the order of the threads; an update is lifted where nobody looks at it"
+            raise RefusalError(e.line, f"value of {e.name}", reason)
         args = tuple(self.value(a) for a in e.args)
         if e.function is not None:
             return self.inline(e, args)

@@ -11,7 +11,7 @@ from evolve.frontend.refuse import RefusalError
 from evolve.frontend.values import Data, Duty, Int, Value, as_data, convert
 from evolve.ir.expr import Binary, BinaryOp, Call, Cast, Const, Expr, Select
 from evolve.ir.math import FUNCTIONS
-from evolve.ir.types import DType
+from evolve.ir.types import MAX, MIN, SUM, DType
 
 _BY_NAME: dict[str, str] = {}
 for _f in FUNCTIONS.values():
@@ -109,10 +109,15 @@ def call(name: str, args: tuple[Value, ...], type_: DType, line: int) -> Value:
     raise RefusalError(line, f"call of {name}", _WHY_NOT.get(name, "the function's meaning is not known"))
 
 
+UPDATES = {"atomicAdd": SUM, "atomicSub": SUM, "atomicMin": MIN, "atomicMax": MAX}
+"""Atomic functions that are reductions when nobody looks at what they return."""
+
+
 def refuse_cooperation(name: str, line: int) -> None:
-    """Raises RefusalError for the functions through which threads work together."""
-    if name.startswith("atomic"):
-        raise RefusalError(line, f"call of {name}", "atomic operations are not lifted yet")
+    """Raises RefusalError for the functions through which threads work together, updates aside."""
+    if name.startswith("atomic") and name not in UPDATES:
+        reason = "of the atomic functions only atomicAdd, Sub, Min and Max are lifted"
+        raise RefusalError(line, f"call of {name}", reason)
     if "shfl" in name or "ballot" in name or name.startswith("__sync"):
         raise RefusalError(line, f"call of {name}", "cooperative kernels are not lifted yet")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from evolve.frontend.addresses import Access, accesses, shape_of
 from evolve.frontend.domain import Domain
-from evolve.frontend.polynomial import ONE, Poly, expression, polynomial, variable
+from evolve.frontend.polynomial import ONE, Poly, constant, expression, polynomial, variable
 from evolve.frontend.prove import Known
 from evolve.frontend.refuse import RefusalError
 from evolve.frontend.variables import Thread
@@ -85,7 +85,7 @@ def _one(
 ) -> Premises:
     """The premise about one index array."""
     into = [array for array, accesses in flats.items() if any(name in _top(a.flat) for a in accesses)]
-    length = None if name in bounds else _given_length(name, into, flats, found.known)
+    length = None if name in bounds else _given_length(name, into, flats, found.known, thread.lengths)
     known, implied = found.known, found.implied
     notes = list(found.notes)
     if length is None:
@@ -111,10 +111,19 @@ def _one(
     return Premises(known, implied, (*found.contents, contents), tuple(notes))
 
 
-def _given_length(name: str, into: list[str], flats: Mapping[str, list[Access]], known: Known) -> Poly | None:
-    """The length of what `name` holds subscripts of, where other accesses to the array tell its shape: the
-    number of rows of `x[name[i] * cols + c]`, or of columns of `x[r * cols + name[i]]`."""
+def _given_length(
+    name: str,
+    into: list[str],
+    flats: Mapping[str, list[Access]],
+    known: Known,
+    lengths: Mapping[str, int],
+) -> Poly | None:
+    """The length of what `name` holds subscripts of, where the array is declared with one or other accesses
+    tell its shape: the rows of `x[name[i] * cols + c]`, or the columns of `x[r * cols + name[i]]`."""
     for array in into:
+        named = [a.flat for a in flats[array] if name in _top(a.flat)]
+        if array in lengths and all(_slope(p, name) == ONE and len(p.terms) == 1 for p in named):
+            return constant(lengths[array])
         plain = [a for a in flats[array] if not a.flat.reads]
         if not plain:
             continue
@@ -187,13 +196,15 @@ def _is_row(extent: Poly, name: str) -> bool:
 
 
 def _expressions(body: Block) -> list[Expr]:
-    """Values and loop extents: what may read memory. Stores go nowhere that is read from memory."""
+    """Values, loop extents and where reductions go: what may read memory. Stores go nowhere that is read."""
     out: list[Expr] = []
     for site in walk(body):
         match site.stmt:
             case For(extent=extent):
                 out.append(extent)
-            case Store(value=value) | Reduce(value=value):
+            case Reduce(value=value, indices=indices):
+                out += [value, *indices]
+            case Store(value=value):
                 out.append(value)
             case _:
                 pass

@@ -71,6 +71,7 @@ class Thread:
 
     body         statements over flat addresses
     elements     element types of the pointer parameters, by buffer
+    lengths      elements of those that the signature declares with a length, `int counts[256]`
     scalars      by-value parameters; `is_size` is settled later
     obligations  what makes the integer arithmetic exact
     names        integer variables with their values, for naming loops
@@ -84,6 +85,7 @@ class Thread:
 
     body: list[Stmt] = field(default_factory=list)
     elements: dict[str, DType] = field(default_factory=dict)
+    lengths: dict[str, int] = field(default_factory=dict)
     params: list[str] = field(default_factory=list)
     scalars: list[Scalar] = field(default_factory=list)
     obligations: list[Obligation] = field(default_factory=list)

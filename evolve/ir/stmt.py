@@ -96,13 +96,17 @@ class Store:
 
 @dataclass(frozen=True)
 class Reduce:
-    """`buffer[indices] = monoid(buffer[indices], value)`; their order is not part of the meaning."""
+    """`buffer[indices] = monoid(buffer[indices], value)`; their order is not part of the meaning.
+
+    `atomic`: one indivisible update, so that any threads may make such updates of one cell at the same time.
+    """
 
     buffer: str
     indices: tuple[Expr, ...]
     monoid: Monoid
     value: Expr
     origin: Origin | None = None
+    atomic: bool = False
     span: Span | None = field(default=None, compare=False)
 
 

@@ -131,6 +131,12 @@ class Monoid:
             return _extreme(dtype, largest=self.name == "min")
         raise ValueError(f"no identity for {self.name} on {dtype.value}")
 
+    def has_atomic(self, dtype: DType) -> bool:
+        """Whether CUDA updates memory of that type with this operation in one instruction."""
+        if self.name == "sum":
+            return dtype in (DType.I32, DType.U32, DType.U64, DType.F32, DType.F64)
+        return self.name in ("min", "max") and not dtype.is_float and dtype is not DType.BOOL
+
 
 def _extreme(dtype: DType, *, largest: bool) -> int | float:
     if dtype.is_float:

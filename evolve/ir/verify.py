@@ -112,6 +112,15 @@ def _accesses_fit_buffers(k: Kernel) -> Iterator[str]:
             dtype = known[site.stmt.buffer].dtype
             if site.stmt.value.dtype is not dtype:
                 yield f"{site.stmt.buffer} holds {dtype.value}, the value is {site.stmt.value.dtype.value}"
+            if isinstance(site.stmt, Reduce) and site.stmt.atomic:
+                yield from _atomic(site.stmt, known[site.stmt.buffer])
+
+
+def _atomic(s: Reduce, b: Buffer) -> Iterator[str]:
+    if b.space is Space.REGISTER:
+        yield f"{s.buffer} is in registers, which no two threads update"
+    if not s.monoid.has_atomic(b.dtype):
+        yield f"there is no atomic {s.monoid.name} of {b.dtype.value}, as of {s.buffer}"
 
 
 def _calls_are_known(k: Kernel) -> Iterator[str]:

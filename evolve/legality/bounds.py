@@ -8,7 +8,7 @@ from evolve.ir.poly import Frame, IslObject, NonAffineError, domain, limited, pa
 from evolve.ir.printer import print_expr
 from evolve.ir.stmt import For, If
 from evolve.ir.types import Space
-from evolve.ir.visit import walk
+from evolve.ir.visit import loads, walk
 from evolve.legality.instances import Statement
 from evolve.legality.model import Model
 from evolve.legality.proof import Finding, Proof, refuted, unknown
@@ -20,6 +20,7 @@ def check_bounds(p: Proof) -> list[Finding]:
     out: list[Finding] = []
     for st in p.target.statements:
         accesses = [(r.load.buffer, r.load.indices, r.instances, r.opaque) for r in st.reads]
+        accesses += [(x.buffer, x.indices, st.instances, False) for i in st.leaf.indices for x in loads(i)]
         accesses.append((st.leaf.buffer, st.leaf.indices, st.instances, False))
         for buffer, indices, where, opaque in accesses:
             if opaque and p.source_of(st) is not None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import islpy as isl
 
 from evolve.ir.poly import IslObject, limited
-from evolve.ir.stmt import For
+from evolve.ir.stmt import For, Reduce
 from evolve.ir.types import Space
 from evolve.ir.visit import variables
 from evolve.legality.instances import BarrierPoint, Statement
@@ -61,12 +61,19 @@ def conflicts(model: Model, operations: int) -> Iterator[tuple[Touch, Touch, Isl
     found = touches(model)
     for i, a in enumerate(found):
         for b in found[i:]:
-            if a.buffer != b.buffer or not (a.writes or b.writes):
+            if a.buffer != b.buffer or not (a.writes or b.writes) or both_atomic(a, b):
                 continue
             with limited(operations):
                 meet = a.cells.apply_range(b.cells.reverse())
                 if not meet.is_empty():
                     yield a, b, meet
+
+
+def both_atomic(a: Touch, b: Touch) -> bool:
+    """Whether two accesses are indivisible updates with one monoid, which need no order."""
+    x, y = a.st.leaf, b.st.leaf
+    updates = a.writes and b.writes and isinstance(x, Reduce) and isinstance(y, Reduce)
+    return updates and x.atomic and y.atomic and x.monoid == y.monoid  # type: ignore[union-attr]
 
 
 class Ordering:

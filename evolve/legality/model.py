@@ -14,7 +14,8 @@ The execution model of a transformed kernel, as code generation renders it:
 * A local buffer is undefined whenever its declaration is passed, so for value flow a cell carries
   the sequential loops around the declaration; for races a shared cell does not, because the bytes
   are the same.
-* Where loop bounds or conditions read memory that nobody writes, an instance carries what they read:
+* Where loop bounds, conditions or the cells of contributions read memory that nobody writes, an instance
+  carries what they read:
   there are instances for all values allowed, and a run has those with the values that memory holds.
   Source and target instances correspond only with the same values (`Proof.origin_map`), so what holds
   for all of them holds for those of any run.
@@ -31,16 +32,17 @@ independent (`source_race`), their order is one of many that all mean the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from evolve.ir.data import index_arrays, step_terms
+from evolve.ir.data import terms as terms_of
 from evolve.ir.expr import Expr, Load, Select
 from evolve.ir.kernel import Kernel
 from evolve.ir.layout import LayoutError, RegisterLayout, register_layouts, slot_of
-from evolve.ir.poly import Frame, IslObject, NonAffineError, Sizes, domain, path_terms
-from evolve.ir.printer import print_stmt
+from evolve.ir.poly import Frame, IslObject, NonAffineError, Sizes, canonical_term, domain, path_terms
+from evolve.ir.printer import print_expr, print_stmt
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Alloc, Barrier, Block, Buffer, For, If, Leaf, Reduce, Store
 from evolve.ir.types import LoopKind, Space
@@ -186,6 +188,7 @@ class Model:
                 threads.append(0)
         terms = path_terms(site.path)
         self._check_terms(leaf, site, terms)
+        terms |= self._target_terms(leaf)
         dims += [name for name, _ in extra]
         dims += terms.values()
         name = f"{self._prefix}{len(self.statements)}"
@@ -211,14 +214,7 @@ class Model:
         """
         if not terms:
             return
-        arrays = {b.name for b in self.kernel.buffers}
-        for buffer in sorted(frozenset[str]().union(*(index_arrays(t) for t in terms))):
-            if buffer not in arrays or buffer in self.kernel_writes:
-                raise ModelError(
-                    "E-DATA-LOOP",
-                    f"how often `{print_stmt(leaf)}` runs is read from {buffer}, which may change",
-                    refuted=False,
-                )
+        self._check_unchanging(leaf, terms, "how often it runs")
         if isinstance(leaf, Reduce) and leaf.origin is not None:
             return
         last = max(i for i, step in enumerate(site.path) if step_terms(step))
@@ -230,6 +226,30 @@ class Model:
                 f"`{print_stmt(leaf)}` happens as often as data says, and is seen outside of that",
                 refuted=False,
             )
+
+    def _target_terms(self, leaf: Leaf) -> dict[Expr, str]:
+        """The integers read from memory that say where a contribution of the source goes, with their names.
+
+        They are dimensions of its instances: a contribution goes to the same cell as in the source if it has
+        read the same element. A store must be known to happen in its cell: with such a subscript, as with any
+        other that is not affine, nothing is proved of it.
+        """
+        if not isinstance(leaf, Reduce) or leaf.origin is None:
+            return {}
+        found = {canonical_term(t) for i in leaf.indices for t in terms_of(i)}
+        self._check_unchanging(leaf, found, "where it goes")
+        return {t: print_expr(t) for t in sorted(found, key=print_expr)}
+
+    def _check_unchanging(self, leaf: Leaf, terms: Iterable[Expr], what: str) -> None:
+        """Raises ModelError E-DATA-LOOP (unknown) if the kernel writes what the terms read."""
+        arrays = {b.name for b in self.kernel.buffers}
+        for buffer in sorted(frozenset[str]().union(*(index_arrays(t) for t in terms))):
+            if buffer not in arrays or buffer in self.kernel_writes:
+                raise ModelError(
+                    "E-DATA-LOOP",
+                    f"{what} is read from {buffer}, which may change: `{print_stmt(leaf)}`",
+                    refuted=False,
+                )
 
     def value(self, st: Statement | BarrierPoint, x: Expr | str | int) -> IslObject:
         """A loop variable, a number or an expression as a function of the statement's instance."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from evolve.ir.poly import limited
 from evolve.ir.stmt import Reduce
 from evolve.ir.types import LoopKind, Space
-from evolve.legality.conflicts import Ordering, Touch, common_loops, touches, within
+from evolve.legality.conflicts import Ordering, Touch, both_atomic, common_loops, touches, within
 from evolve.legality.model import Model
 from evolve.legality.proof import Finding, Proof, refuted
 from evolve.legality.witness import describe, sample_pair
@@ -83,7 +83,7 @@ def source_race(model: Model, operations: int) -> Finding | None:
     found = touches(model, (Space.GLOBAL, Space.SHARED, Space.REGISTER))
     for i, a in enumerate(found):
         for b in found[i:]:
-            if a.buffer != b.buffer or not (a.writes or b.writes):
+            if a.buffer != b.buffer or not (a.writes or b.writes) or both_atomic(a, b):
                 continue
             common = common_loops(a.st, b.st)
             for n, loop in enumerate(common):

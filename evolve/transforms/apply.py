@@ -9,12 +9,22 @@ from evolve.dsl.program import Program, Statement
 from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Block, For, If
 from evolve.ir.verify import verify
-from evolve.transforms import iteration, knowledge, loops, mapping, memory, nests, overlap, reductions
+from evolve.transforms import (
+    iteration,
+    knowledge,
+    loops,
+    mapping,
+    memory,
+    nests,
+    overlap,
+    private,
+    reductions,
+)
 from evolve.transforms.call import TRANSFORMS, Call
 from evolve.transforms.edit import tidy
 from evolve.transforms.names import NameTable
 
-_FAMILIES = (iteration, knowledge, loops, mapping, memory, nests, overlap, reductions)
+_FAMILIES = (iteration, knowledge, loops, mapping, memory, nests, overlap, private, reductions)
 """Imported so that they register their primitives."""
 
 

@@ -280,6 +280,22 @@ def reduced_in(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
 
 
 @rule
+def reduced(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Buffers that are reduced into and not in registers."""
+    found = dict.fromkeys(leaf.buffer for leaf, _ in leaves(view.kernel.body) if isinstance(leaf, Reduce))
+    yield from (buffer for buffer in found if view.space(buffer) is not Space.REGISTER)
+
+
+@rule
+def inside(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Loops inside another one that have one of these extents."""
+    assert domain.of is not None
+    for name, site in view.loops.items():
+        if view.extents[name] in domain.values and chosen[domain.of] in (x.var for x in site.loops):
+            yield name
+
+
+@rule
 def shared(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
     """Arrays in shared memory."""
     yield from (name for name, b in view.local.items() if b.space is Space.SHARED and b.extents)
@@ -290,7 +306,8 @@ def fills_versions(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
     """Loops whose iteration chooses the part of a shared array that it writes."""
 
     def takes_turns(leaf: Leaf, loop: str) -> bool:
-        return view.space(leaf.buffer) is Space.SHARED and loop in variables(leaf.indices[0])
+        shared = view.space(leaf.buffer) is Space.SHARED and leaf.indices
+        return bool(shared) and loop in variables(leaf.indices[0])
 
     for name in view.free:
         if any(takes_turns(leaf, name) for leaf, _ in leaves(view.loop(name).body)):

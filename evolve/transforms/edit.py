@@ -104,10 +104,13 @@ def declared_in(block: Block) -> frozenset[str]:
 
 
 def carried_write(loop: For) -> Store | Reduce | None:
-    """A store or reduction into one cell for all iterations of `loop`, the cell living outside it."""
+    """A store or reduction into one cell for all iterations of `loop`, the cell living outside it.
+
+    Atomic ones are of no concern: any threads may make them.
+    """
     local = declared_in(loop.body)
     for leaf, _ in leaves(loop.body):
-        if leaf.buffer in local:
+        if leaf.buffer in local or (isinstance(leaf, Reduce) and leaf.atomic):
             continue
         # Subscripts that use a loop below are not of concern: they reach the cell anew each iteration.
         if loop.var not in frozenset().union(*(variables(i) for i in leaf.indices), frozenset()):

@@ -227,10 +227,11 @@ def accumulate_in_register(call: Call) -> Result:
         where = list(window.origins)
         for d, x in zip(moving, at, strict=True):
             where[d] = add(window.origins[d], x)
-        return Reduce(buffer.name, tuple(where), update.monoid, Load(name, at, buffer.dtype))
+        value = Load(name, at, buffer.dtype)
+        return Reduce(buffer.name, tuple(where), update.monoid, value, atomic=update.atomic)
 
     def into_register(s: Stmt) -> Stmt | None:
-        return replace(s, buffer=name, indices=local) if s is update else None
+        return replace(s, buffer=name, indices=local, atomic=False) if s is update else None
 
     identity = Const(update.monoid.identity(buffer.dtype), buffer.dtype)
     start = cells("init", lambda at: Store(name, at, identity))
@@ -253,9 +254,7 @@ def set_layout(call: Call) -> Result:
         )
     pad = call.integers("pad") or _ordered(buffer.padding, order)
     if len(pad) not in (0, rank):
-        raise RefusedError(
-            "E-LAYOUT-RANK", f"{buffer.name} has {rank} dimensions, {len(pad)} paddings given"
-        )
+        raise RefusedError("E-LAYOUT-RANK", f"{buffer.name} has {rank} dimensions, {len(pad)} paddings given")
     new = replace(buffer, extents=_ordered(buffer.extents, order), padding=pad if any(pad) else ())
     if new == buffer and order == tuple(range(rank)):
         raise RefusedError("E-NO-CHANGE", f"the layout of {buffer.name} is already that")

@@ -208,7 +208,9 @@ def _one(kernel: Kernel, name: str, threads: int, shared: _Shared, form: _Form, 
     local = tuple(sub(update.indices[d], window.origins[d]) for d in moving)
 
     def to_part(s: Stmt) -> Stmt | None:
-        return replace(s, buffer=part.name, indices=(var(name), *local)) if s is update else None
+        if s is not update:
+            return None
+        return replace(s, buffer=part.name, indices=(var(name), *local), atomic=False)
 
     def cells(suffix: str, thread_kind: LoopKind, thread_outside: bool, make: _Leaf) -> Stmt:
         t = fresh(f"{name}.{suffix}", taken)
@@ -233,7 +235,8 @@ def _one(kernel: Kernel, name: str, threads: int, shared: _Shared, form: _Form, 
         where = list(window.origins)
         for d, x in zip(moving, w, strict=True):
             where[d] = add(window.origins[d], x)
-        return Reduce(target.name, tuple(where), update.monoid, Load(part.name, (var(t), *w), target.dtype))
+        value = Load(part.name, (var(t), *w), target.dtype)
+        return Reduce(target.name, tuple(where), update.monoid, value, atomic=update.atomic)
 
     before = (Alloc(part), cells("init", form.loop, True, start))
     after = cells("all", form.combine, False, finish)

@@ -22,7 +22,7 @@ BODIES = {
     "shared memory": ("  __shared__ float s[32];\n  y[i] = s[0];", 4, "shared memory array s"),
     "barrier": ("  y[i] = x[i];\n  __syncthreads();", 5, "call of __syncthreads"),
     "shuffle": ("  y[i] = __shfl_xor_sync(0xffffffffu, x[i], 1);", 4, "call of __shfl_xor_sync"),
-    "atomic": ("  atomicAdd(&y[0], x[i]);", 4, "call of atomicAdd"),
+    "atomic": ("  atomicExch(&y[0], x[i]);", 4, "call of atomicExch"),
     "while": ("  int j = 0;\n  while (j < m) ++j;\n  y[i] = j;", 5, "while loop"),
     "do": ("  int j = 0;\n  do { ++j; } while (j < m);\n  y[i] = j;", 5, "do loop"),
     "switch": ("  switch (m) { case 1: y[i] = 1.f; }", 4, "switch"),

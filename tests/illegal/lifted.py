@@ -42,6 +42,7 @@ SMALL: dict[str, dict[str, int | float]] = {
     "embedding": {"tokens": 19, "d": 70, "table_size": 11},
     "gather": {"n": 150, "x_size": 90},
     "gelu": {"count": 150},
+    "histogram": {"n": 1500},
     "layernorm": {"rows": 5, "cols": 64},
     "masked_softmax": {"heads": 2, "queries": 3, "keys": 64, "scale": 0.5},
     "matmul": {"M": 19, "N": 21, "K": 10},
@@ -68,6 +69,7 @@ KEEPS = frozenset(
     (
         "accumulate",
         "envelope",
+        "histogram",
         "recurrence",
         "running_sum",
         "saxpy",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from evolve.dsl.parser import parse
-from evolve.ir.expr import BinaryOp, Call, Cast, Const, Expr, add, mul, var
-from evolve.ir.kernel import Kernel, Scalar
+from evolve.ir.expr import BinaryOp, Call, Cast, Const, Expr, Load, add, index, mul, var
+from evolve.ir.kernel import Contents, Kernel, Scalar
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Alloc, Block, Reduce, Store
 from evolve.ir.types import SUM, DType, LoopKind, Space
@@ -201,6 +202,38 @@ def last() -> Kernel:
     )
 
 
+def accumulate() -> Kernel:
+    """y[c] += sum over r of x[r, c], in memory."""
+    rows, cols, r, c = var("rows"), var("cols"), var("r"), var("c")
+    inner = loop("r", rows, Reduce("y", (c,), SUM, ld("x", r, c), origin("S0", "c", "r")))
+    return checked(
+        Kernel(
+            "accumulate",
+            ("x", "y", "rows", "cols"),
+            (buf("x", rows, cols), buf("y", cols)),
+            SIZES,
+            Block((loop("c", cols, inner, kind=LoopKind.PARALLEL),)),
+        )
+    )
+
+
+def histogram() -> Kernel:
+    """h[x[i]] += 1 for values of 0 to 7."""
+    n, i = var("n"), var("i")
+    where = Cast(Load("x", (i,), DType.I32), DType.INDEX)
+    s = Reduce("h", (where,), SUM, Const(1, DType.I32), origin("S0", "i"), atomic=True)
+    return checked(
+        Kernel(
+            "histogram",
+            ("x", "h", "n"),
+            (replace(buf("x", n), dtype=DType.I32), replace(buf("h", index(8)), dtype=DType.I32)),
+            (Scalar("n", DType.I32, True),),
+            Block((loop("i", n, s, kind=LoopKind.PARALLEL),)),
+            contents=(Contents("x", index(0), index(8)),),
+        )
+    )
+
+
 KERNELS: dict[str, Callable[[], Kernel]] = {
     "vecadd": kernels_ir.vecadd,
     "softmax": kernels_ir.softmax,
@@ -216,6 +249,8 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "layernorm": layernorm,
     "mirrored": mirrored,
     "last": last,
+    "accumulate": accumulate,
+    "histogram": histogram,
 }
 
 
@@ -247,7 +282,7 @@ def assert_same(before: Kernel, after: Kernel, *wanted: int, seed: int = 0) -> N
     arrays = {}
     for b in before.buffers:
         shape = tuple(_value(e, scalars) for e in b.extents)
-        arrays[b.name] = rng.standard_normal(shape)
+        arrays[b.name] = rng.standard_normal(shape) if b.dtype.is_float else rng.integers(0, 8, shape)
     want, got = run(before, arrays, scalars), run(after, arrays, scalars)
     for name, array in want.items():
         np.testing.assert_allclose(got[name], array, rtol=1e-9, atol=1e-12, err_msg=f"{name} at {scalars}")

@@ -113,9 +113,15 @@ template <typename T> __device__ T __shfl_up_sync(unsigned int, T, unsigned int,
 template <typename T> __device__ T __shfl_down_sync(unsigned int, T, unsigned int, int = 32);
 template <typename T> __device__ T __shfl_xor_sync(unsigned int, T, int, int = 32);
 template <typename T> __device__ T __ldg(const T *);
-template <typename T> __device__ T atomicAdd(T *, T);
-template <typename T> __device__ T atomicMax(T *, T);
-template <typename T> __device__ T atomicMin(T *, T);
+#define EV_ATOMIC(name, T) __device__ T name(T *, T);
+EV_ATOMIC(atomicAdd, int) EV_ATOMIC(atomicAdd, unsigned int) EV_ATOMIC(atomicAdd, unsigned long long)
+EV_ATOMIC(atomicAdd, float) EV_ATOMIC(atomicAdd, double)
+EV_ATOMIC(atomicSub, int) EV_ATOMIC(atomicSub, unsigned int)
+EV_ATOMIC(atomicMin, int) EV_ATOMIC(atomicMin, unsigned int)
+EV_ATOMIC(atomicMin, long long) EV_ATOMIC(atomicMin, unsigned long long)
+EV_ATOMIC(atomicMax, int) EV_ATOMIC(atomicMax, unsigned int)
+EV_ATOMIC(atomicMax, long long) EV_ATOMIC(atomicMax, unsigned long long)
+#undef EV_ATOMIC
 template <typename T> __device__ T atomicExch(T *, T);
 template <typename T> __device__ T atomicCAS(T *, T, T);
 
