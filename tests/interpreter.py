@@ -17,7 +17,7 @@ import numpy as np
 from evolve.ir.expr import Binary, BinaryOp, Call, Cast, Const, Expr, Load, Select, Unary, UnaryOp, Var
 from evolve.ir.kernel import Kernel
 from evolve.ir.printer import print_stmt
-from evolve.ir.stmt import Alloc, Barrier, Block, For, If, Reduce, Stmt, Store
+from evolve.ir.stmt import Alloc, Barrier, Block, Boundary, For, If, Reduce, Stmt, Store
 from evolve.ir.types import DType
 
 
@@ -300,7 +300,7 @@ class _Code:
                 types[b.name] = b.dtype
                 shape = "".join(_expr(x) + ", " for x in b.extents)
                 self.lines.append(f"{pad}{_buffer(b.name)} = _Array({b.name!r}, ({shape}), {{}})")
-            case Barrier():
+            case Barrier() | Boundary():
                 self.lines.append(f"{pad}pass")
             case Store() | Reduce():
                 site = len(self.statements)

@@ -50,6 +50,26 @@ def vecadd() -> Kernel:
     )
 
 
+def total() -> Kernel:
+    """out[0] = sum of x, by one thread."""
+    k = var("k")
+    body = (
+        Alloc(buf("sum", space=Space.REGISTER)),
+        Store("sum", (), Const(0.0, F32), origin("S0")),
+        loop("k", var("n"), Reduce("sum", (), SUM, ld("x", k), origin("S1", "k"))),
+        Store("out", (Const(0, DType.INDEX),), ld("sum"), origin("S2")),
+    )
+    return checked(
+        Kernel(
+            "total",
+            ("x", "out", "n"),
+            (buf("x", var("n")), buf("out", Const(1, DType.INDEX))),
+            (Scalar("n", DType.I32, True),),
+            Block(body),
+        )
+    )
+
+
 def softmax() -> Kernel:
     rows, cols, r = var("rows"), var("cols"), var("row")
     m, s = ld("m"), ld("s")

@@ -29,7 +29,7 @@ from evolve.ir.data import reads
 from evolve.ir.expr import Const, Expr, index, var
 from evolve.ir.kernel import Kernel
 from evolve.ir.printer import print_expr
-from evolve.ir.stmt import Alloc, Barrier, Block, Buffer, For, If, Leaf, Reduce, Stmt, Store
+from evolve.ir.stmt import Alloc, Barrier, Block, Boundary, Buffer, For, If, Leaf, Reduce, Stmt, Store
 from evolve.ir.types import DType, LoopKind, Space
 from evolve.ir.visit import leaves, loads, loop_sites, variables, walk
 from evolve.target.limits import GRID_MOST
@@ -200,6 +200,8 @@ class KernelEmitter(Accesses):
                 return self.loop(s, place)
             case If():
                 return self.condition(s, place)
+            case Boundary() | Alloc(buffer=Buffer(space=Space.GLOBAL)):
+                raise CodegenError("a kernel of several launches is emitted one launch at a time")
             case Alloc():
                 return self.declare(s.buffer, place)
             case Barrier():

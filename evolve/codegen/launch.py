@@ -6,6 +6,7 @@ symbolic forms (grid as a function of the scalars, guards of variants) live in `
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 Dim3 = tuple[int, int, int]
@@ -13,9 +14,28 @@ Dim3 = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class BufferArg:
-    """A pointer argument: the name of a workload array or of a scratch buffer."""
+    """A pointer argument: the name of a workload array."""
 
     name: str
+
+
+@dataclass(frozen=True)
+class ScratchArg:
+    """A pointer to memory that launches share: the same for the same name in a sequence of launches.
+
+    Undefined when the first begins, and nobody looks at it after the last. `elements` of the type `dtype`, a
+    C type's short name as of a ScalarArg.
+    """
+
+    name: str
+    dtype: str
+    elements: int
+
+    @property
+    def numpy(self) -> str:
+        """numpy's name of the element type."""
+        kind = {"f": "float", "i": "int", "u": "uint", "b": "bool"}[self.dtype[0]]
+        return kind if kind == "bool" else f"{kind}{self.dtype[1:]}"
 
 
 @dataclass(frozen=True)
@@ -32,7 +52,12 @@ class ConcreteLaunch:
     """One kernel launch. `kernel` is the extern "C" name in the rendered text."""
 
     kernel: str
-    args: tuple[BufferArg | ScalarArg, ...]
+    args: tuple[BufferArg | ScratchArg | ScalarArg, ...]
     grid: Dim3
     block: Dim3
     shared_bytes: int = 0
+
+
+def scratch_of(launches: Iterable[ConcreteLaunch]) -> dict[str, ScratchArg]:
+    """The scratch memory that a sequence of launches needs, by name."""
+    return {a.name: a for x in launches for a in x.args if isinstance(a, ScratchArg)}

@@ -23,6 +23,7 @@ def render_launcher(rendered: Rendered, params: tuple[Param, ...]) -> str:
 
     `params` are the original kernel's. The first variant whose condition holds, and whose arrays are
     aligned and apart as its text needs, is launched, else the original; an empty grid launches nothing.
+    Scratch memory is allocated in the stream's order and given back behind the launches.
     """
     taken = identifiers(rendered.text)
     names = Names(taken - {p.name for p in params})
@@ -41,6 +42,7 @@ def render_launcher(rendered: Rendered, params: tuple[Param, ...]) -> str:
     ]
     body: list[str] = []
     aligned, apart = names.fresh("aligned"), names.fresh("apart")
+    block, failed = names.fresh("workspace"), names.fresh("failed")
     if rendered.variants:
         facts = " && ".join(f"(unsigned long long){p} % 16 == 0" for p in pointers) or "true"
         body.append(f"    const bool {aligned} = {facts};")
@@ -52,9 +54,16 @@ def render_launcher(rendered: Rendered, params: tuple[Param, ...]) -> str:
             for a, b in _must_be_apart(v, params)
         ]
         body.append(f"    if ({' && '.join(terms)}) {{")
+        shared = {p.name: p for x in v.launches for p in x.params if p.is_scratch}
+        at = {name: names.fresh(name) for name in shared}
+        body += _allocated(shared, at, wide, (block, failed, stream))
         for launch in v.launches:
-            body += _launch(launch, own, wide, stream, "        ")
-        body += ["        return cudaGetLastError();", "    }"]
+            body += _launch(launch, own | at, wide, stream, "        ")
+        body += [
+            f"        {failed} = cudaGetLastError();",
+            f"        cudaFreeAsync({block}, {stream});",
+        ] * bool(at)
+        body += [f"        return {failed if at else 'cudaGetLastError()'};", "    }"]
     body += _launch(rendered.original, own, wide, stream, "    ")
     used = identifiers("\n".join(body))
     lines += [
@@ -70,6 +79,25 @@ def render_launcher(rendered: Rendered, params: tuple[Param, ...]) -> str:
             "    };",
         ]
     return "\n".join([*lines, *body, "    return cudaGetLastError();", "}", "#endif"]) + "\n"
+
+
+def _allocated(
+    shared: dict[str, Param], at: dict[str, str], wide: dict[str, str], names: tuple[str, str, str]
+) -> list[str]:
+    """Lines that allocate scratch memory in one block, each array at a multiple of 256 bytes in it."""
+    if not shared:
+        return []
+    block, failed, stream = names
+    sizes = [f"({_bytes(p, wide)} + 255) / 256 * 256" for p in shared.values()]
+    lines = [
+        f"char* {block} = nullptr;",
+        f"cudaError_t {failed} = cudaMallocAsync((void**)&{block}, {' + '.join(sizes)}, {stream});",
+        f"if ({failed} != cudaSuccess) return {failed};",
+    ]
+    for i, p in enumerate(shared.values()):
+        start = " + ".join([block, *sizes[:i]])
+        lines.append(f"{p.dtype.c_name}* const {at[p.name]} = ({p.dtype.c_name}*)({start});")
+    return [f"        {t}" for t in lines]
 
 
 def _must_be_apart(v: RenderedVariant, params: tuple[Param, ...]) -> list[tuple[Param, Param]]:

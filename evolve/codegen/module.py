@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 
 from evolve.codegen.collectives import Collectives
 from evolve.codegen.ctext import ExprText
@@ -11,7 +13,7 @@ from evolve.codegen.emit import EmittedKernel, KernelEmitter
 from evolve.codegen.names import Names, identifiers
 from evolve.codegen.original import original_launch, render_original
 from evolve.codegen.prelude import prelude
-from evolve.codegen.rendered import LineOrigin, Rendered, RenderedLaunch, RenderedVariant
+from evolve.codegen.rendered import LineOrigin, Param, Rendered, RenderedLaunch, RenderedVariant
 from evolve.ir.affine import Ranges
 from evolve.ir.expr import TRUE, Binary, BinaryOp, Const, Expr, compare, conjunction, index, var
 from evolve.ir.kernel import Kernel, Module, Variant
@@ -48,12 +50,32 @@ def render(module: Module) -> Rendered:
             emitted.append((name, kernel, KernelEmitter(kernel, name, Names(), collectives).emit()))
         guard = _guard(variant, [e for _, _, e in emitted])
         launches = tuple(
-            RenderedLaunch(name, e.params, e.grid, e.block, note=_geometry(e)) for name, _, e in emitted
+            RenderedLaunch(name, _params(module, kernel, e), e.grid, e.block, note=_geometry(e))
+            for name, kernel, e in emitted
         )
         variants.append(RenderedVariant(guard, launches))
-        for name, kernel, e in emitted:
-            parts.append([*_heading(name, guard, e, kernel), *e.nodes])
+        for number, (name, kernel, e) in enumerate(emitted):
+            head = _heading(name, guard, e, kernel)
+            if number:
+                head.append(line(f"// And on this: {emitted[number - 1][0]} was launched before it."))
+            head += [line(f"// {t}") for t in _scratch(launches[number].params)]
+            parts.append([*head, *e.nodes])
     return _assemble(module, tuple(variants), parts, collectives)
+
+
+def _params(module: Module, kernel: Kernel, e: EmittedKernel) -> tuple[Param, ...]:
+    """The parameters, those told that are scratch memory: arrays that the original does not have."""
+    known = {b.name: b.extents for b in kernel.buffers if b.name not in module.params}
+    return tuple(
+        replace(p, extents=known[p.name], is_scratch=True) if p.name in known else p for p in e.params
+    )
+
+
+def _scratch(params: tuple[Param, ...]) -> Iterator[str]:
+    for p in params:
+        if p.is_scratch:
+            size = " * ".join(_c_condition(e) for e in p.extents)
+            yield f"{p.name} is scratch memory of {size} elements, which the launches share."
 
 
 def render_kernel(kernel: Kernel, name: str | None = None) -> tuple[str, RenderedVariant]:

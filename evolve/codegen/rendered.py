@@ -6,8 +6,9 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 
-from evolve.codegen.launch import BufferArg, ConcreteLaunch, Dim3, ScalarArg
+from evolve.codegen.launch import BufferArg, ConcreteLaunch, Dim3, ScalarArg, ScratchArg
 from evolve.ir.evaluate import Number, evaluate
 from evolve.ir.expr import Const, Expr, conjunction, var
 from evolve.ir.printer import print_expr
@@ -20,7 +21,7 @@ Dims = tuple[Expr, Expr, Expr]
 class Param:
     """One parameter of an emitted kernel. `dtype` is that of the element for a pointer.
 
-    `extents`, in elements, are known of the original's arrays only.
+    `extents`, in elements, are known of the original's arrays and of scratch memory only.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Param:
     is_pointer: bool
     is_const: bool = False
     extents: tuple[Expr, ...] = ()
+    is_scratch: bool = False
 
 
 @dataclass(frozen=True)
@@ -127,14 +129,17 @@ def _concrete(
         grid, block = _dims(x.grid, scalars), _dims(x.block, scalars)
         if min(*grid, *block) < 1:
             continue
-        args = tuple(
-            BufferArg(p.name)
-            if p.is_pointer
-            else ScalarArg(p.name, p.dtype.value, evaluate(var(p.name), scalars))
-            for p in x.params
-        )
+        args = tuple(_argument(p, scalars) for p in x.params)
         out.append(ConcreteLaunch(x.kernel, args, grid, block, x.shared_bytes))
     return tuple(out)
+
+
+def _argument(p: Param, scalars: Mapping[str, Number]) -> BufferArg | ScratchArg | ScalarArg:
+    if p.is_scratch:
+        return ScratchArg(p.name, p.dtype.value, prod(int(evaluate(e, scalars)) for e in p.extents))
+    if p.is_pointer:
+        return BufferArg(p.name)
+    return ScalarArg(p.name, p.dtype.value, evaluate(var(p.name), scalars))
 
 
 def _dims(dims: Dims, scalars: Mapping[str, Number]) -> Dim3:

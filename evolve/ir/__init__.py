@@ -4,6 +4,7 @@
 `expr`     expressions
 `stmt`     statements and source spans
 `kernel`   buffers, kernels, modules and their guarded variants
+`launches` a kernel of several launches taken apart, and scratch memory between them
 `visit`    walking and rewriting
 `data`     integers that are read from memory as indices
 `affine`   simplification of index expressions under loop ranges

@@ -78,7 +78,11 @@ class If:
 
 @dataclass(frozen=True)
 class Alloc:
-    """Declares a shared or register buffer for the rest of the enclosing block, contents undefined."""
+    """Declares a buffer for the rest of the enclosing block, contents undefined.
+
+    A shared or register buffer ends with the launch; a global one, declared by the kernel's body itself, is
+    scratch memory that all launches share.
+    """
 
     buffer: Buffer
 
@@ -115,5 +119,10 @@ class Barrier:
     """All threads of the block meet here. Derived by `legality.barriers` just before proof and rendering."""
 
 
-Stmt: TypeAlias = Block | For | If | Alloc | Store | Reduce | Barrier
+@dataclass(frozen=True)
+class Boundary:
+    """One launch ends here and the next begins: all that stands before has happened. See `ir.launches`."""
+
+
+Stmt: TypeAlias = Block | For | If | Alloc | Store | Reduce | Barrier | Boundary
 Leaf: TypeAlias = Store | Reduce

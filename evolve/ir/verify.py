@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from evolve.ir.effects import effects
 from evolve.ir.expr import Call, Expr, Load, Var
 from evolve.ir.kernel import Kernel
+from evolve.ir.launches import phases, scratch
 from evolve.ir.math import FUNCTIONS
-from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Leaf, Reduce, Stmt, Store
+from evolve.ir.stmt import Alloc, Block, Boundary, Buffer, For, If, Leaf, Reduce, Stmt, Store
 from evolve.ir.types import DType, Space
-from evolve.ir.visit import subexpressions, variables, walk
+from evolve.ir.visit import loads, subexpressions, variables, walk
 
 
 class MalformedKernelError(Exception):
@@ -25,6 +26,7 @@ def verify(kernel: Kernel) -> None:
         _accesses_fit_buffers,
         _calls_are_known,
         _contents_are_read,
+        _launches_are_apart,
     )
     for check in checks:
         for message in check(kernel):
@@ -46,7 +48,8 @@ def _names_are_unique(k: Kernel) -> Iterator[str]:
 
 def _everything_in_scope(k: Kernel) -> Iterator[str]:
     scalars = {s.name for s in k.scalars}
-    yield from _scope(k.body, scalars, {b.name for b in k.buffers})
+    for body in phases(k.body):
+        yield from _scope(body, scalars, {b.name for b in (*k.buffers, *scratch(k))})
 
 
 def _exprs(s: Stmt) -> tuple[Expr, ...]:
@@ -96,7 +99,7 @@ def _accesses_fit_buffers(k: Kernel) -> Iterator[str]:
             yield f"buffer {b.name} has {len(b.padding)} paddings for {len(b.extents)} dimensions"
         if any(n < 0 for n in b.padding):
             yield f"buffer {b.name} has a negative padding: its rows would overlap"
-        if (b.space is Space.GLOBAL) != any(b.name == g.name for g in k.buffers):
+        if (b.space is Space.GLOBAL) != any(b.name == g.name for g in (*k.buffers, *scratch(k))):
             yield f"buffer {b.name} is declared in the wrong space"
     for site in walk(k.body):
         for access in effects(site.stmt).accesses:
@@ -142,3 +145,13 @@ def _contents_are_read(k: Kernel) -> Iterator[str]:
             yield f"values are given for {c.buffer}, which the kernel writes"
         if not variables(c.low) | variables(c.high) <= scalars:
             yield f"the values of {c.buffer} are limited by more than scalars"
+
+
+def _launches_are_apart(k: Kernel) -> Iterator[str]:
+    own = sum(isinstance(s, Boundary) for s in k.body.stmts)
+    if own != sum(isinstance(site.stmt, Boundary) for site in walk(k.body)):
+        yield "a launch ends inside a statement"
+    scalars = {s.name for s in k.scalars if not s.implied}
+    for b in scratch(k):
+        if any(loads(e) or not variables(e) <= scalars for e in b.extents):
+            yield f"the size of scratch buffer {b.name} is no function of the scalars"

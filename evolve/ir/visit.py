@@ -7,7 +7,20 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from evolve.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var
-from evolve.ir.stmt import Alloc, Barrier, Block, Buffer, For, If, Leaf, Origin, Reduce, Stmt, Store
+from evolve.ir.stmt import (
+    Alloc,
+    Barrier,
+    Block,
+    Boundary,
+    Buffer,
+    For,
+    If,
+    Leaf,
+    Origin,
+    Reduce,
+    Stmt,
+    Store,
+)
 
 
 def children(e: Expr) -> tuple[Expr, ...]:
@@ -94,7 +107,7 @@ def map_stmt_exprs(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt:
         case Alloc():
             b = s.buffer
             return Alloc(replace(b, extents=tuple(f(x) for x in b.extents)))
-        case Barrier():
+        case Barrier() | Boundary():
             return s
         case Store() | Reduce():
             origin = s.origin
@@ -196,7 +209,7 @@ def loop_sites(b: Block) -> dict[str, Site]:
 
 
 def local_buffers(b: Block) -> dict[str, Buffer]:
-    """Shared and register buffers by name."""
+    """Buffers that the kernel declares itself: shared, register and scratch, by name."""
     return {s.stmt.buffer.name: s.stmt.buffer for s in walk(b) if isinstance(s.stmt, Alloc)}
 
 

@@ -15,6 +15,7 @@ from types import UnionType
 import islpy as isl
 
 from evolve.ir.kernel import Kernel
+from evolve.ir.launches import joined, launches
 from evolve.ir.poly import IslLimitError, NonAffineError, limited
 from evolve.ir.stmt import Barrier, Block, For, If, Reduce, Stmt, Store
 from evolve.ir.types import LoopKind
@@ -45,8 +46,11 @@ def place(kernel: Kernel, limits: Limits | None = None) -> Kernel:
     """The kernel with barriers afresh: those it had are taken out first.
 
     When no barrier can help (races between blocks, no uniform place) or the analysis gives up, the
-    result lacks what it lacks, and the prover refuses it.
+    result lacks what it lacks, and the prover refuses it. Each launch has barriers of its own.
     """
+    parts = launches(kernel)
+    if parts != (kernel,):
+        return joined(kernel, [place(part, limits) for part in parts])
     operations = (limits or Limits()).operations
     current = replace(kernel, body=strip(kernel.body))
     try:

@@ -48,7 +48,7 @@ class Read:
 @dataclass(frozen=True)
 class Statement:
     """A leaf with its instances: loop variables, then the thread axes it is replicated over, then the
-    integers read from memory that decide whether it runs (`Frame.terms`)."""
+    integers read from memory that decide whether it runs (`Frame.terms`). `launch` counts from 0."""
 
     name: str
     leaf: Leaf
@@ -59,6 +59,7 @@ class Statement:
     threads: tuple[str | int, ...]
     time: Moment
     reads: tuple[Read, ...]
+    launch: int = 0
 
     @property
     def loop_dims(self) -> tuple[str, ...]:

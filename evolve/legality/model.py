@@ -11,9 +11,11 @@ The execution model of a transformed kernel, as code generation renders it:
   addressed by its logical index instead of the thread axes that its layout turns into owners;
   `evolve.ir.layout.slot_of` has checked that only owners touch it, and owner and slot are a
   bijection of the logical index, so logical cells stand for physical ones.
+* Launches follow each other: what stands before a `Boundary` has happened for all blocks. Each has a grid and
+  blocks of its own.
 * A local buffer is undefined whenever its declaration is passed, so for value flow a cell carries
   the sequential loops around the declaration; for races a shared cell does not, because the bytes
-  are the same.
+  are the same. Scratch memory is declared once, for all launches and all blocks.
 * Where loop bounds, conditions or the cells of contributions read memory that nobody writes, an instance
   carries what they read:
   there are instances for all values allowed, and a run has those with the values that memory holds.
@@ -25,9 +27,9 @@ loops only. Why leaving out block and thread coordinates is right: in a race-fre
 accesses of one cell, one of them a write, are by the same thread or separated by a barrier. For one
 thread, text order is program order. A barrier is a statement of the text passed by all threads of
 the block, so before and after it is text order too. Hence text order (all threads in lock step)
-extends happens-before, and the last writer in it is the value every execution reads. Races are
-therefore checked first. PARALLEL loops of a lifted kernel are taken in order too: once they are shown
-independent (`source_race`), their order is one of many that all mean the same.
+extends happens-before, and the last writer in it is the value every execution reads. Races within each launch
+are therefore checked first; different launches are ordered. PARALLEL loops of a lifted kernel are taken in
+order too: once they are shown independent (`source_race`), their order is one of many that all mean the same.
 """
 
 from __future__ import annotations
@@ -40,11 +42,12 @@ from evolve.ir.data import index_arrays, step_terms
 from evolve.ir.data import terms as terms_of
 from evolve.ir.expr import Expr, Load, Select
 from evolve.ir.kernel import Kernel
+from evolve.ir.launches import phases
 from evolve.ir.layout import LayoutError, RegisterLayout, register_layouts, slot_of
 from evolve.ir.poly import Frame, IslObject, NonAffineError, Sizes, canonical_term, domain, path_terms
 from evolve.ir.printer import print_expr, print_stmt
 from evolve.ir.scope import ranges_at
-from evolve.ir.stmt import Alloc, Barrier, Block, Buffer, For, If, Leaf, Reduce, Store
+from evolve.ir.stmt import Alloc, Barrier, Block, Boundary, Buffer, For, If, Leaf, Reduce, Store
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import Site, children, leaves, walk
 from evolve.legality.instances import (
@@ -87,8 +90,7 @@ class Model:
             if isinstance(site.stmt, Alloc):
                 self.declared[site.stmt.buffer.name] = Declared(site.stmt.buffer, site)
                 self.buffers[site.stmt.buffer.name] = site.stmt.buffer
-        self.thread_extent = self._thread_extents()
-        self.grid_axes = tuple(k for k in GRID_AXES if any(x.kind is k for x in self._loops()))
+        self.geometries = tuple(self._geometry(body) for body in phases(kernel.body))
         self.layouts: dict[str, RegisterLayout] = {}
         if like is not None:
             self.layouts = like.layouts
@@ -102,22 +104,36 @@ class Model:
         self._prefix = prefix
         self._like = like
         self._held: set[tuple[str, str, tuple[Expr, ...]]] = set()
+        self._launch = 0
         self._collect(kernel.body, (), (), _Clock((), [0]))
         self.depth = max([len(s.time) for s in self.statements] + [len(b.time) for b in self.barriers] + [1])
 
-    def _loops(self) -> list[For]:
-        return [s.stmt for s in walk(self.kernel.body) if isinstance(s.stmt, For)]
+    @property
+    def thread_extent(self) -> Mapping[LoopKind, int]:
+        """Threads of a block by axis, of the model of a single launch."""
+        (only,) = self.geometries
+        return only.threads
 
-    def _thread_extents(self) -> dict[LoopKind, int]:
-        extents = dict.fromkeys(THREAD_AXES, 1)
-        for site in walk(self.kernel.body):
+    @property
+    def grid_axes(self) -> tuple[LoopKind, ...]:
+        """Grid axes in use, of the model of a single launch."""
+        (only,) = self.geometries
+        return only.grid
+
+    def _geometry(self, body: Block) -> Geometry:
+        threads = dict.fromkeys(THREAD_AXES, 1)
+        kinds: set[LoopKind] = set()
+        for site in walk(body):
             loop = site.stmt
-            if isinstance(loop, For) and loop.kind.is_thread:
+            if not isinstance(loop, For):
+                continue
+            kinds.add(loop.kind)
+            if loop.kind.is_thread:
                 n = constant_at(loop.extent, ranges_at(self.kernel, site.path))
                 if n is None:
                     raise ModelError("E-THREADS", f"thread loop {loop.var} has no constant extent")
-                extents[loop.kind] = max(extents[loop.kind], n)
-        return extents
+                threads[loop.kind] = max(threads[loop.kind], n)
+        return Geometry(threads, tuple(k for k in GRID_AXES if k in kinds))
 
     def _collect(
         self, block: Block, path: tuple[For | If, ...], sides: tuple[bool, ...], clock: _Clock
@@ -141,6 +157,8 @@ class Model:
                         self._collect(s.body, (*path, s), sides, clock)
                 case Alloc():
                     pass
+                case Boundary():
+                    self._launch += 1
                 case Barrier():
                     self._barrier(Site(s, path, sides), (*clock.prefix, clock.next()))
                 case Store() | Reduce():
@@ -169,7 +187,8 @@ class Model:
                         "E-BIND", f"{loop.kind.value} is bound twice around one statement: {loop.var}"
                     )
                 by_kind[loop.kind] = loop.var
-        for axis in self.grid_axes:
+        geometry = self.geometries[self._launch]
+        for axis in geometry.grid:
             if axis not in by_kind:
                 raise ModelError("E-GRID", f"a statement stands outside the {axis.value} loop")
         private = self.buffers[leaf.buffer].space is Space.REGISTER
@@ -177,7 +196,7 @@ class Model:
         threads: list[str | int] = []
         extra: list[tuple[str, int]] = []
         for axis in THREAD_AXES:
-            n = self.thread_extent[axis]
+            n = geometry.threads[axis]
             if axis in by_kind:
                 threads.append(by_kind[axis])
             elif private and n > 1:
@@ -198,9 +217,11 @@ class Model:
             v = frame.env[d]
             inst = inst.intersect(v.ge_set(frame.constant(0))).intersect(v.lt_set(frame.constant(n)))
         reads = tuple(_reads(frame, leaf.value, inst))
-        blocks = tuple(by_kind[a] for a in self.grid_axes)
+        blocks = tuple(by_kind[a] for a in geometry.grid)
         self.statements.append(
-            Statement(name, leaf, site, frame, inst.coalesce(), blocks, tuple(threads), time, reads)
+            Statement(
+                name, leaf, site, frame, inst.coalesce(), blocks, tuple(threads), time, reads, self._launch
+            )
         )
 
     def _check_terms(self, leaf: Leaf, site: Site, terms: Mapping[Expr, str]) -> None:
@@ -295,7 +316,7 @@ class Model:
         self, st: Statement, buffer: str, indices: tuple[Expr, ...], physical: bool, where: IslObject
     ) -> list[Expr | str | int]:
         declared = self.declared.get(buffer)
-        if declared is None:
+        if declared is None or declared.buffer.space is Space.GLOBAL:
             return []
         tags: list[Expr | str | int] = list(st.blocks)
         around = [x for x in declared.site.loops if not (x.kind.is_grid or x.kind.is_thread)]
@@ -311,7 +332,7 @@ class Model:
             owners = {d.axis for dim in layout.dims for d in dim if d.axis is not None}
             self._owned(st, layout, indices, where)
         for axis, t in zip(THREAD_AXES, st.threads, strict=True):
-            if axis not in owners and self.thread_extent[axis] > 1:
+            if axis not in owners and self.geometries[st.launch].threads[axis] > 1:
                 tags.append(t)
         return tags
 
@@ -359,6 +380,14 @@ class Model:
     def written(self) -> frozenset[str]:
         """Buffers that some statement writes."""
         return frozenset(s.leaf.buffer for s in self.statements)
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Of a launch: threads of a block by axis, and the grid axes in use."""
+
+    threads: Mapping[LoopKind, int]
+    grid: tuple[LoopKind, ...]
 
 
 @dataclass(frozen=True)

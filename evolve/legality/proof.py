@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import islpy as isl
@@ -68,13 +68,24 @@ class Original:
 
 @dataclass(frozen=True)
 class Proof:
-    """A source, a target and the limits: the argument of every check."""
+    """A source, a target and the limits: the argument of every check.
+
+    `parts` are the launches of the target, each with a model and analysis alone; none when there is only one.
+    """
 
     source: Original
     target: Model
     analysis: Analysis
     flow: Flow
     limits: Limits
+    parts: tuple[tuple[Model, Analysis], ...] = ()
+
+    @cached_property
+    def launches(self) -> tuple[Proof, ...]:
+        """One for each launch: for what concerns the threads and blocks of one."""
+        if not self.parts:
+            return (self,)
+        return tuple(replace(self, target=m, analysis=a, parts=()) for m, a in self.parts)
 
     def source_of(self, st: Statement) -> Statement | None:
         """The source statement that a target statement claims to perform."""

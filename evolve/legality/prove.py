@@ -10,9 +10,10 @@ from collections.abc import Callable, Collection
 from evolve.dsl.diagnostic import Diagnostic
 from evolve.ir.expr import Expr
 from evolve.ir.kernel import Kernel
+from evolve.ir.launches import launches
 from evolve.ir.poly import Frame, IslLimitError, NonAffineError, Sizes, fixed_scalars, limited, sizes_of
 from evolve.ir.printer import print_expr, print_premise
-from evolve.legality.analysis import SET_UP, analysis_of, facts_of
+from evolve.legality.analysis import SET_UP, Analysis, analysis_of, facts_of
 from evolve.legality.bounds import check_bounds
 from evolve.legality.coverage import check_coverage
 from evolve.legality.equality import check_equality
@@ -38,6 +39,8 @@ CHECKS: dict[str, Callable[[Proof], list[Finding]]] = {
     "flow": check_flow,
 }
 """In the order they run. Flow means something only after races; it is left out when a check before failed."""
+BY_LAUNCH = frozenset({"limits", "uniform", "races", "vector"})
+"""What concerns the threads and blocks of one launch: launches are ordered. The others see the whole."""
 
 _KEEP_SOURCES = 16
 _KEEP_VERDICTS = 2048
@@ -99,7 +102,8 @@ def _prove(source: Kernel, target: Kernel, limits: Limits, skip: Collection[str]
             *map(print_expr, grid_facts(target)),
             *map(print_premise, target.contents),
         )
-        proof = Proof(original, model, analysis, Flow(model, limits.operations), limits)
+        parts = _parts(target, facts, limits)
+        proof = Proof(original, model, analysis, Flow(model, limits.operations), limits, parts)
         findings += proof.claims()
     except (ModelError, NonAffineError, IslLimitError) as e:
         findings.append(_from_error(e))
@@ -111,7 +115,8 @@ def _prove(source: Kernel, target: Kernel, limits: Limits, skip: Collection[str]
             start = time.perf_counter()
             try:
                 with limited(SET_UP * limits.operations):
-                    findings += check(proof)
+                    for part in proof.launches if name in BY_LAUNCH else (proof,):
+                        findings += check(part)
             except (ModelError, NonAffineError, IslLimitError) as e:
                 findings.append(_from_error(e))
             runs.append(CheckRun(name, _since(start)))
@@ -122,6 +127,15 @@ def _prove(source: Kernel, target: Kernel, limits: Limits, skip: Collection[str]
         _assumptions(facts, opaque, launch),
         tuple(runs),
     )
+
+
+def _parts(target: Kernel, facts: tuple[Expr, ...], limits: Limits) -> tuple[tuple[Model, Analysis], ...]:
+    """Each launch alone, where there are several."""
+    kernels = launches(target)
+    if kernels == (target,):
+        return ()
+    found = ((k, analysis_of(k, facts, limits.operations)) for k in kernels)
+    return tuple((a.model(k), a) for k, a in found)
 
 
 def _keeps_assumptions(source: Kernel, facts: tuple[Expr, ...]) -> None:

@@ -10,6 +10,7 @@ from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Block, For, If
 from evolve.ir.verify import verify
 from evolve.transforms import (
+    grids,
     iteration,
     knowledge,
     loops,
@@ -24,7 +25,7 @@ from evolve.transforms.call import TRANSFORMS, Call
 from evolve.transforms.edit import tidy
 from evolve.transforms.names import NameTable
 
-_FAMILIES = (iteration, knowledge, loops, mapping, memory, nests, overlap, private, reductions)
+_FAMILIES = (grids, iteration, knowledge, loops, mapping, memory, nests, overlap, private, reductions)
 """Imported so that they register their primitives."""
 
 

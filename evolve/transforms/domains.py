@@ -18,6 +18,7 @@ from evolve.ir.affine import linear, simplify
 from evolve.ir.effects import Mode, effects
 from evolve.ir.expr import Const, Var
 from evolve.ir.kernel import Kernel
+from evolve.ir.launches import launches, phases
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Block, Buffer, For, If, Leaf, Reduce
 from evolve.ir.types import LoopKind, Space
@@ -76,7 +77,7 @@ class View:
     def next_to(self) -> Mapping[str, str]:
         """The next loop of the same block that is free as well, by loop."""
         out: dict[str, str] = {}
-        blocks = [self.kernel.body, *(b for s in walk(self.kernel.body) for b in _bodies(s.stmt))]
+        blocks = [*phases(self.kernel.body), *(b for s in walk(self.kernel.body) for b in _bodies(s.stmt))]
         for block in blocks:
             beside = [s.var for s in block.stmts if isinstance(s, For) and s.kind in FREE]
             out.update(pairwise(beside))
@@ -173,6 +174,16 @@ def reducing_by_warps(view: View, domain: Domain, chosen: Chosen) -> Iterator[st
     for name in _reducing(view):
         extent = view.extents[name]
         if extent is not None and extent % WARP == 0 and WARP < extent <= view.limits.threads:
+            yield name
+
+
+@rule
+def reducing_by_blocks(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Free loops with a reduction and a loop inside, with nothing but free and grid loops around."""
+    for name, loop in view.free.items():
+        inside = {type(s.stmt) for s in walk(loop.body)}
+        around = view.loops[name].loops
+        if {Reduce, For} <= inside and all(x.kind in FREE or x.kind.is_grid for x in around):
             yield name
 
 
@@ -351,7 +362,11 @@ def multiple_of(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
 
 
 def block_threads(kernel: Kernel) -> int:
-    """The threads of a block: for each axis the most iterations of a constant extent bound to it."""
+    """The threads of a block: for each axis the most iterations of a constant extent bound to it. Of several
+    launches, of the one with most."""
+    parts = launches(kernel)
+    if parts != (kernel,):
+        return max(map(block_threads, parts), default=1)
     most: dict[LoopKind, int] = {}
     for site in walk(kernel.body):
         loop = site.stmt

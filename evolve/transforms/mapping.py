@@ -12,11 +12,12 @@ from evolve.ir.effects import effects
 from evolve.ir.expr import Expr, Var, conjunction
 from evolve.ir.kernel import Kernel
 from evolve.ir.lanes import element_offset, is_wide, lane_guard
+from evolve.ir.launches import phases
 from evolve.ir.printer import print_expr, print_stmt
 from evolve.ir.scope import conjuncts, ranges_at
 from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Leaf
 from evolve.ir.types import LoopKind, Space
-from evolve.ir.visit import leaves, local_buffers, variables, walk
+from evolve.ir.visit import leaves, local_buffers, loop_sites, variables, walk
 from evolve.target.limits import BLOCK_MOST, THREADS_MOST
 from evolve.transforms.call import Call, Result, transform
 from evolve.transforms.edit import carried_write, constant_extent, loop_at, replace_loop
@@ -80,7 +81,8 @@ def _check_grid(kernel: Kernel, loop: str) -> None:
         raise RefusedError(
             "E-GRID-NEST", f"the extent {print_expr(found.extent)} of {loop} depends on {min(around)}"
         )
-    blocks = [kernel.body, *(p.body for p in site.path)]
+    own = next(p for p in phases(kernel.body) if loop in loop_sites(p))
+    blocks = [own, *(p.body for p in site.path)]
     for above in site.path:
         if not (isinstance(above, For) and above.kind.is_grid):
             what = f"loop {above.var}" if isinstance(above, For) else f"the guard {print_expr(above.cond)}"
@@ -93,7 +95,7 @@ def _check_grid(kernel: Kernel, loop: str) -> None:
         if len(block.stmts) != 1:
             raise RefusedError(
                 "E-GRID-NEST",
-                f"a grid loop must hold the whole kernel, other statements stand beside {loop}",
+                f"a grid loop must hold the whole launch, other statements stand beside {loop}",
                 repair=f"move {loop} outwards, or jam it with its neighbours",
             )
 

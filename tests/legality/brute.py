@@ -5,7 +5,8 @@ contents, ("undefined",), operations as tuples, and accumulations with their con
 multiset. Every thread has its own copy of every register buffer, whole: whoever reads an element
 that it did not write itself reads ("undefined",), except in a combine loop, where the element of
 thread.x number i is read in iteration i. Threads run in lock step; accesses are kept with the
-number of barriers their block has passed, so that unordered conflicts show.
+number of barriers their block has passed, so that unordered conflicts show. Where a launch ends, all that
+came before is over, and what only lives in a block is undefined.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 from evolve.ir.expr import Binary, BinaryOp, Call, Cast, Const, Expr, Load, Select, Unary, UnaryOp, Var
 from evolve.ir.kernel import Kernel
-from evolve.ir.stmt import Alloc, Barrier, Block, Buffer, For, If, Reduce, Stmt, Store
+from evolve.ir.stmt import Alloc, Barrier, Block, Boundary, Buffer, For, If, Reduce, Stmt, Store
 from evolve.ir.types import DType, LoopKind, Space
 from evolve.ir.visit import walk
 
@@ -65,13 +66,27 @@ class Run:
         self.memory: dict[Any, Value] = {}
         self.epoch: Counter[tuple[int, ...]] = Counter()
         self.touched: dict[Any, list[tuple[tuple[int, ...], tuple[int, ...], int, bool]]] = {}
-        self.block_extent = dict.fromkeys(THREADS, 1)
         for site in walk(kernel.body):
-            if isinstance(site.stmt, For) and site.stmt.kind.is_thread:
-                n = self.index(site.stmt.extent, dict(sizes))
-                self.block_extent[site.stmt.kind] = max(self.block_extent[site.stmt.kind], n)
             if isinstance(site.stmt, Alloc):
                 self.buffers[site.stmt.buffer.name] = site.stmt.buffer
+        self.given = {b.name for b in kernel.buffers}
+        self.block_extent = dict.fromkeys(THREADS, 1)
+        self.launch(0)
+
+    def launch(self, position: int) -> None:
+        """Begins the launch whose statements stand at `position` in the body."""
+        for seen in self.touched.values():
+            self._race(seen)
+        self.touched.clear()
+        for key in [k for k in self.memory if k[0] == "l"]:
+            del self.memory[key]
+        self.block_extent = dict.fromkeys(THREADS, 1)
+        rest = self.kernel.body.stmts[position:]
+        end = next((i for i, s in enumerate(rest) if isinstance(s, Boundary)), len(rest))
+        for site in walk(Block(rest[:end])):
+            if isinstance(site.stmt, For) and site.stmt.kind.is_thread:
+                n = self.index(site.stmt.extent, dict(self.sizes))
+                self.block_extent[site.stmt.kind] = max(self.block_extent[site.stmt.kind], n)
 
     def index(self, e: Expr, env: dict[str, int]) -> Any:
         match e:
@@ -89,7 +104,11 @@ class Run:
                 raise AssertionError(e)
 
     def run(self) -> Outcome:
-        self.block(self.kernel.body, dict(self.sizes), {})
+        for position, s in enumerate(self.kernel.body.stmts):
+            if isinstance(s, Boundary):
+                self.launch(position + 1)
+            else:
+                self.statement(s, dict(self.sizes), {})
         for b in self.kernel.buffers:
             for cell in product(*(range(self.index(x, self.sizes)) for x in b.extents)):
                 self.out.cells[b.name, cell] = self.memory.get(("g", b.name, cell), ("in", b.name, cell))
@@ -186,7 +205,7 @@ class Run:
     def content(self, key: Any, buffer: str) -> Value:
         if key in self.memory:
             return self.memory[key]
-        return ("in", buffer, key[2]) if key[0] == "g" else ("undefined",)
+        return ("in", buffer, key[2]) if buffer in self.given else ("undefined",)
 
     def value(
         self, e: Expr, env: dict[str, int], axes: dict[LoopKind, int], thread: tuple[int, ...]

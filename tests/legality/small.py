@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 
+from evolve.compiler.compile import finish
 from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Load, add, floordiv, index, mul, var
 from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Alloc, Barrier, Block, For, If, Origin, Reduce, Stmt, Store
@@ -15,6 +16,7 @@ from tests import kernels_ir as lifted
 from tests.codegen import scheduled_ir as scheduled
 from tests.codegen.scheduled_ir import at, fact_multiple, loop
 from tests.kernels_ir import buf, checked, ld, op
+from tests.transforms.fixtures import KERNELS, applied
 
 F32 = DType.F32
 
@@ -95,6 +97,12 @@ def matmul(*, barriers: bool = True) -> Kernel:
     return checked(replace(source, body=Block((grid,)), assumptions=facts))
 
 
+def two_launches(kernel: str, program: str, sizes: tuple[dict[str, int], ...]) -> Case:
+    """A kernel with a grid reduction."""
+    done = applied(kernel, program).kernel
+    return Case(KERNELS[kernel](), finish(done), sizes)
+
+
 def cases() -> dict[str, Case]:
     """Name to case; every target is right."""
     return {
@@ -122,6 +130,18 @@ def cases() -> dict[str, Case]:
             lifted.vecadd(),
             scheduled.vecadd(2, multiple_of_4=False),
             tuple({"n": n} for n in (1, 3, 8, 13)),
+        ),
+        "total": two_launches(
+            "total",
+            "split(k, 8)\ngrid_reduce(k.o)\nbind(k.o, grid.x)\nsplit(k.i, 4)\nwarp_reduce(k.i.i)\n"
+            "split(k.o.all, 2)\nwarp_reduce(k.o.all.i)",
+            tuple({"n": n} for n in (1, 8, 13, 30)),
+        ),
+        "column_total": two_launches(
+            "column_total",
+            "split(r, 2)\ngrid_reduce(r.o)\nbind(c.part, grid.x)\nbind(r.o, grid.y)\n"
+            "split(c, 2)\nbind(c.o, grid.x)\nbind(c.i, thread.x)",
+            tuple({"rows": r, "cols": c} for r, c in ((1, 1), (5, 3), (4, 6))),
         ),
         "saxpy": Case(lifted.saxpy_in_place(), scheduled.saxpy_bound(4), tuple({"n": n} for n in (1, 4, 9))),
     }

@@ -237,6 +237,7 @@ def histogram() -> Kernel:
 KERNELS: dict[str, Callable[[], Kernel]] = {
     "vecadd": kernels_ir.vecadd,
     "softmax": kernels_ir.softmax,
+    "total": kernels_ir.total,
     "transpose": kernels_ir.transpose,
     "matmul": kernels_ir.matmul,
     "stencil": kernels_ir.stencil,

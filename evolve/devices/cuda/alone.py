@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from evolve.codegen.launch import BufferArg, ConcreteLaunch
+from evolve.codegen.launch import ConcreteLaunch, ScalarArg, scratch_of
 from evolve.devices.cuda.environment import tool_environment
 from evolve.devices.cuda.launch_once import CUBIN, ENDED, JOB
 from evolve.devices.cuda.messages import Array
@@ -93,6 +93,8 @@ class Alone:
                 file = f"{number}.{len(arrays)}.npy"
                 np.save(self.folder / file, source)
                 arrays[name] = file
+        for s in scratch_of(run.launches).values():
+            arrays[s.name] = s.elements * np.dtype(s.numpy).itemsize
         return {"arrays": arrays, "launches": [_launch(x) for x in run.launches]}
 
     def under(self, tool: Path, options: Sequence[str], limit_s: float) -> Ended:
@@ -139,7 +141,7 @@ def alone(cubin: bytes, runs: Sequence[Run], ordinal: int = 0) -> Iterator[Alone
 
 
 def _launch(x: ConcreteLaunch) -> dict[str, object]:
-    args = [["buffer", a.name] if isinstance(a, BufferArg) else [a.dtype, a.value] for a in x.args]
+    args = [[a.dtype, a.value] if isinstance(a, ScalarArg) else ["buffer", a.name] for a in x.args]
     return {
         "kernel": x.kernel,
         "args": args,

@@ -13,16 +13,19 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from evolve.codegen.launch import BufferArg, ConcreteLaunch
+import numpy as np
+
+from evolve.codegen.launch import BufferArg, ConcreteLaunch, ScratchArg, scratch_of
 from evolve.devices.cuda.faults import BadImageError, KernelTimeoutError
 from evolve.devices.cuda.image import has_variables
-from evolve.devices.cuda.memory import Gpu
+from evolve.devices.cuda.memory import Gpu, Resident
 
 Call = Callable[[], object]
 Pointers = Callable[[str], int]
 """From the name of an array to its address."""
 
 KEPT_MODULES = 64
+KEPT_SCRATCH = 8
 SHARED_WITHOUT_OPT_IN = 48 * 1024
 """Bytes of dynamic shared memory that any function may use."""
 _FORMAT = {"f32": "f", "f64": "d", "i32": "i", "u32": "I", "i64": "q", "u64": "Q"}
@@ -30,12 +33,16 @@ _SPIN_S = 0.02
 
 
 class Images:
-    """Loaded modules by image. One with variables is loaded afresh each time, see `image`."""
+    """Loaded modules by image, and scratch memory by what launches need of it.
+
+    An image with variables is loaded afresh each time, see `image`.
+    """
 
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
         self._kept: OrderedDict[bytes, Any] = OrderedDict()
         self._fresh: set[bytes] = set()
+        self._scratch: OrderedDict[frozenset[ScratchArg], Resident] = OrderedDict()
 
     def keeps_variables(self, cubin: bytes) -> bool:
         """Whether every launch needs calls of its own. Raises BadImageError."""
@@ -46,10 +53,37 @@ class Images:
     def calls(self, cubin: bytes, launches: Sequence[ConcreteLaunch], pointers: Pointers) -> list[Call]:
         """The launches on those buffers, ready to go, the variables of the image as at the beginning.
 
-        Raises BadImageError, and PyCUDA's errors for launches that the driver refuses at once.
+        Raises BadImageError, ArrayMemoryError, and PyCUDA's errors for launches that the driver refuses at
+        once.
         """
-        module = self._module(cubin)
-        return [self._call(module, x, pointers) for x in launches]
+        module, scratch = self._module(cubin), self._scratch_for(launches)
+        return [self._call(module, x, pointers, scratch) for x in launches]
+
+    def poison(self, launches: Sequence[ConcreteLaunch]) -> None:
+        """Queues it: scratch memory holds nothing that launches before these have left there."""
+        scratch = self._scratch_for(launches)
+        if scratch is not None:
+            for name in scratch.host:
+                scratch.poison(name)
+
+    def damage(self, launches: Sequence[ConcreteLaunch]) -> tuple[str, ...]:
+        """Scratch memory of these launches with a changed byte around it, which is repaired."""
+        scratch = self._scratch_for(launches)
+        return scratch.damage(scratch.host)[1] if scratch else ()
+
+    def _scratch_for(self, launches: Sequence[ConcreteLaunch]) -> Resident | None:
+        wanted = scratch_of(launches)
+        if not wanted:
+            return None
+        key = frozenset(wanted.values())
+        if key not in self._scratch:
+            while len(self._scratch) >= KEPT_SCRATCH:
+                # Not freed: calls may hold it, and PyCUDA frees what nobody holds.
+                self._scratch.popitem(last=False)
+            arrays = {n: np.zeros(s.elements, s.numpy) for n, s in sorted(wanted.items())}
+            self._scratch[key] = Resident(self.gpu, arrays)
+        self._scratch.move_to_end(key)
+        return self._scratch[key]
 
     def _module(self, cubin: bytes) -> Any:
         if self.keeps_variables(cubin):
@@ -70,7 +104,9 @@ class Images:
         except self.gpu.cuda.Error as e:
             raise BadImageError(str(e)) from e
 
-    def _call(self, module: Any, launch: ConcreteLaunch, pointers: Pointers) -> Call:
+    def _call(
+        self, module: Any, launch: ConcreteLaunch, pointers: Pointers, scratch: Resident | None
+    ) -> Call:
         function = module.get_function(launch.kernel)
         if launch.shared_bytes > SHARED_WITHOUT_OPT_IN:
             attribute = self.gpu.cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -80,15 +116,19 @@ class Images:
             if isinstance(a, BufferArg):
                 formats.append("P")
                 values.append(pointers(a.name))
+            elif isinstance(a, ScratchArg):
+                assert scratch is not None
+                formats.append("P")
+                values.append(scratch.pointer(a.name))
             else:
                 formats.append(_FORMAT[a.dtype])
                 values.append(float(a.value) if a.dtype[0] == "f" else int(a.value))  # type: ignore[arg-type]
         function.prepare(formats)
-        # The module is kept alive by its functions only as long as somebody holds it.
-        return partial(_launch, module, function, launch, tuple(values))
+        # Module and scratch memory live only as long as somebody holds them.
+        return partial(_launch, (module, scratch), function, launch, tuple(values))
 
 
-def _launch(module: Any, function: Any, launch: ConcreteLaunch, values: tuple[Any, ...]) -> None:
+def _launch(held: object, function: Any, launch: ConcreteLaunch, values: tuple[Any, ...]) -> None:
     function.prepared_call(launch.grid, launch.block, *values, shared_size=launch.shared_bytes)
 
 

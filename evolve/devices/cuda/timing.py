@@ -212,6 +212,7 @@ class Measurement:
         batches = self._batches(samples) if r.batch else (None,) * len(samples)
         self._restore()
         damage = [on.damage(r.outputs) for on in self.sets]
+        damage += [((), self.images.damage(x)) for x in r.launches]
         busy.mark(time.monotonic())
         self.changed.update((n, None) for changed, _ in damage for n in changed)
         return Measured(
@@ -261,7 +262,9 @@ class Measurement:
         return tuple(map(tuple, found))
 
     def _calls(self, k: int, place: int) -> list[Call]:
+        """Ready to go, scratch memory poisoned."""
         cubin, launches = self.r.cubins[k], self.r.launches[k]
+        self.images.poison(launches)
         if self.images.keeps_variables(cubin):
             return self.images.calls(cubin, launches, self.sets[place].pointer)
         if (k, place) not in self._ready:
@@ -352,6 +355,7 @@ class Measurement:
         for turn in range(self.r.batch):
             contents = [(i + turn) % len(self.sets) for i in range(len(slots))]
             for k in short if turn % 2 == 0 else reversed(short):
+                self.images.poison(self.r.launches[k])
                 for slot, content in zip(slots, contents, strict=True):
                     slot.fill(self.sets[content], self.r.outputs, self.r.inouts)
                 calls = [

@@ -165,6 +165,7 @@ class Worker:
                 on.poison(name)
         start, end = self.cuda.Event(), self.cuda.Event()
         calls = self.images.calls(r.cubin, r.launches, on.pointer)
+        self.images.poison(r.launches)
         start.record()
         for call in calls:
             call()
@@ -174,6 +175,7 @@ class Worker:
         digests = dict(zip(r.outputs, self.gpu.digests(map(on.region, r.outputs)), strict=True))
         left = {n: self.gpu.left(on.pointer(n), on.host[n]) for n in r.outputs}
         changed, broken = on.damage(r.outputs)
+        broken += self.images.damage(r.launches)
         outputs = {n: on.fetch(n) for n in r.outputs} if r.fetch else {}
         want = self.expected[r.expected] if r.expected else {}
         compared = {n: self.gpu.compare(on.pointer(n), want[n]) for n in r.outputs if n in want}

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from evolve.codegen.launch import BufferArg, ConcreteLaunch, ScalarArg
+from evolve.codegen.launch import BufferArg, ConcreteLaunch, ScalarArg, scratch_of
 from evolve.devices.sim import job as wire
 from evolve.devices.sim.build import HostProgram
 from evolve.devices.sim.findings import BufferName, Finding, collect
@@ -68,7 +68,7 @@ def execute(
     options: ExecOptions | None = None,
 ) -> Execution:
     """Run `launches` in order on `arrays` (never changed), each block's threads as fibers, under race,
-    bounds, initialisation, alignment and barrier checks.
+    bounds, initialisation, alignment and barrier checks. Scratch memory begins as poisoned arrays do.
 
     Returns findings for what the device code does wrong. Raises EvolveError `sim.launch` when a launch does
     not fit its kernel (arguments, unknown names, more than 1024 threads), `sim.memory` when the arrays do not
@@ -77,6 +77,7 @@ def execute(
     opts = options or ExecOptions()
     held = {name: np.ascontiguousarray(a) for name, a in arrays.items()}
     check_launches(program, launches, set(held))
+    held |= {s.name: np.empty(s.elements, s.numpy) for s in scratch_of(launches).values()}
     unknown = sorted((set(writable) | opts.inout) - set(held))
     if unknown:
         raise EvolveError("sim.launch", f"no array is called {unknown[0]!r}")
@@ -107,7 +108,7 @@ def check_launches(program: HostProgram, launches: Sequence[ConcreteLaunch], nam
 def job_launches(
     program: HostProgram, launches: Sequence[ConcreteLaunch], numbers: Mapping[str, int]
 ) -> list[wire.JobLaunch]:
-    """Launches as the job file has them. `numbers` gives each array's place among the buffers."""
+    """Launches as the job file has them. `numbers` gives the place of each array and scratch buffer."""
     out = []
     for ln in launches:
         args = [
@@ -169,13 +170,14 @@ def _run(
     grain: int,
 ) -> Execution | None:
     names = list(arrays)
+    own = scratch_of(launches).keys()
     buffers = []
     for name in names:
         a = arrays[name]
-        poisoned = name in writable and name not in opts.inout
+        poisoned = name in own or (name in writable and name not in opts.inout)
         buffers.append(
             wire.JobBuffer(
-                a.nbytes, a.itemsize, name not in writable, poisoned,
+                a.nbytes, a.itemsize, name not in writable and name not in own, poisoned,
                 None if poisoned else raw_bytes(a), 0, poison_byte(a.dtype),
             )
         )  # fmt: skip

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from evolve.codegen.launch import ConcreteLaunch, Dim3
+from evolve.codegen.launch import ConcreteLaunch, Dim3, scratch_of
 from evolve.devices.sim import job as wire
 from evolve.devices.sim.build import HostProgram
 from evolve.devices.sim.elf import LineTable
@@ -148,6 +148,8 @@ def trace(
     if not program.instrumented:
         raise EvolveError("sim.trace", "only an instrumented program can be traced")
     check_launches(program, launches, set(buffers))
+    own = scratch_of(launches).values()
+    buffers = {**buffers, **{s.name: TraceBuffer(s.numpy, s.elements) for s in own}}
     names = list(buffers)
     raw = []
     for i, name in enumerate(names):
