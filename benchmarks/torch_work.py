@@ -51,6 +51,9 @@ def works(torch: Any, scalars: Mapping[str, float]) -> dict[str, Work]:
     def transpose(x: Tensor) -> Tensor:
         return x.t().contiguous()
 
+    def cumsum(x: Tensor) -> Tensor:
+        return torch.cumsum(x, 1)
+
     def row_sum(x: Tensor) -> Tensor:
         return x.sum(1)
 
@@ -103,6 +106,7 @@ def works(torch: Any, scalars: Mapping[str, float]) -> dict[str, Work]:
         "layernorm": layernorm,
         "transpose": transpose,
         "matmul": matmul,
+        "cumsum": cumsum,
         "row_sum": row_sum,
         "column_sum": column_sum,
         "matvec": matvec,

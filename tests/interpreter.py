@@ -3,13 +3,16 @@
 Every loop kind runs 0..extent-1 in order, a combine loop is a plain loop, a barrier does nothing, a
 distributed register buffer is one array of its logical extents. Floats are Python floats (binary64),
 so two legal schedules of one kernel agree to about 1e-12. Out-of-range subscripts and reads of
-cells that were never written raise, with the statement's text.
+cells that were never written raise, with the statement's text. `exact` computes with fractions instead:
+then reassociation changes nothing at all, and `exp` is 2**x at whole x, which has the same algebra.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,7 @@ from evolve.ir.kernel import Kernel
 from evolve.ir.printer import print_stmt
 from evolve.ir.stmt import Alloc, Barrier, Block, Boundary, For, If, Reduce, Stmt, Store
 from evolve.ir.types import DType
+from evolve.ir.visit import map_block_exprs, map_expr
 
 
 class InterpreterError(Exception):
@@ -41,20 +45,28 @@ _NUMPY = {
 
 
 def run(
-    kernel: Kernel, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, int | float]
+    kernel: Kernel,
+    arrays: Mapping[str, np.ndarray],
+    scalars: Mapping[str, int | float],
+    *,
+    exact: bool = False,
 ) -> dict[str, np.ndarray]:
     """All global arrays after the kernel ran.
 
     `arrays` gives initial contents by name (not changed); an array not given starts undefined: a cell
     of it that was not written reads as NaN in the result (0 for integers) and raises inside the kernel.
+    `exact`: arrays of floats hold fractions, and so do those given back.
     """
+    if exact:
+        kernel = replace(kernel, body=map_block_exprs(kernel.body, lambda e: map_expr(e, _fraction)))
     values = {s.name: scalars[s.name] for s in kernel.scalars}
     for fact in kernel.assumptions:
         if not eval(_expr(fact), {**_HELPERS, **{_name(k): v for k, v in values.items()}}):
             raise AssumptionError(f"{kernel.name}: an assumption does not hold for {values}")
     code = _Code()
     code.kernel(kernel)
-    space: dict[str, Any] = {**_HELPERS, **{_name(k): v for k, v in values.items()}}
+    space: dict[str, Any] = {**_HELPERS, **(_EXACT if exact else {})}
+    space |= {_name(k): v for k, v in values.items()}
     shapes: dict[str, tuple[int, ...]] = {}
     for b in kernel.buffers:
         shape = tuple(eval(_expr(e), space) for e in b.extents)
@@ -75,11 +87,25 @@ def run(
     out: dict[str, np.ndarray] = {}
     for b in kernel.buffers:
         floating = b.dtype.is_float
-        result = np.full(shapes[b.name], math.nan if floating else 0, dtype=_NUMPY[b.dtype])
+        dtype = object if exact and floating else _NUMPY[b.dtype]
+        result = np.full(shapes[b.name], math.nan if floating else 0, dtype=dtype)
         for i, v in space[_buffer(b.name)].cells.items():
             result[i] = v
         out[b.name] = result
     return out
+
+
+def _fraction(e: Expr) -> Expr:
+    if isinstance(e, Const) and e.dtype.is_float and math.isfinite(e.value):
+        return Const(Fraction(e.value), e.dtype)  # type: ignore[arg-type]
+    return e
+
+
+def _power_of_two(a: Fraction | float) -> Fraction:
+    if a == -math.inf:
+        return Fraction(0)
+    assert a == int(a)
+    return Fraction(2) ** int(a)
 
 
 class _BadAccessError(Exception):
@@ -202,6 +228,7 @@ _FUNCTIONS: dict[str, Any] = {
 _FUNCTIONS |= {f"fast_{n}": _FUNCTIONS[n] for n in ("exp", "log", "sin", "cos", "pow")}
 _FUNCTIONS["fast_div"] = _fdiv
 _HELPERS |= {f"f_{n}": f for n, f in _FUNCTIONS.items()}
+_EXACT: dict[str, Any] = {"Fraction": Fraction, "float": Fraction, "f_exp": _power_of_two}
 
 
 def _signed(t: DType) -> bool:

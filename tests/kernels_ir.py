@@ -11,12 +11,12 @@ from evolve.ir.verify import verify
 F32 = DType.F32
 
 
-def buf(name: str, *extents: Expr, space: Space = Space.GLOBAL) -> Buffer:
-    return Buffer(name, F32, extents, space)
+def buf(name: str, *extents: Expr, space: Space = Space.GLOBAL, dtype: DType = F32) -> Buffer:
+    return Buffer(name, dtype, extents, space)
 
 
-def ld(name: str, *indices: Expr) -> Load:
-    return Load(name, indices, F32)
+def ld(name: str, *indices: Expr, dtype: DType = F32) -> Load:
+    return Load(name, indices, dtype)
 
 
 def op(o: BinaryOp, a: Expr, b: Expr) -> Binary:

@@ -1,7 +1,8 @@
-"""The device functions behind COMBINE_WARP and COMBINE_BLOCK loops.
+"""The device functions behind combine loops.
 
-Each combines one value a thread and gives the result to every participating thread. They are
-written once per monoid, type and width, so that a reader checks them once.
+Each combines one value a thread and gives the result to every participating thread; a scan gives
+each also what came before it. They are written once per monoid, type and width, so that a reader
+checks them once.
 """
 
 from __future__ import annotations
@@ -73,6 +74,38 @@ class Collectives:
                 self.texts.append(_serial_text(name, monoid, dtype, threads))
             self._known[key] = name
         return self._known[key], threads // WARP if whole_warps else threads
+
+    def scan_warp(self, monoid: Monoid, dtype: DType, lanes: int) -> str:
+        """Name of `T f(T value, T& total)` over groups of `lanes` adjacent lanes (2, 4 ... 32)."""
+        if lanes & (lanes - 1) or not 1 <= lanes <= WARP:
+            raise CodegenError(f"a warp scan over {lanes} lanes is not a power of two up to {WARP}")
+        suffix = "" if lanes == WARP else f"_{lanes}"
+        name = self._scan(monoid, dtype, lanes, f"warp_scan_{monoid.name}{suffix}")
+        if name is not None:
+            self.texts.append(_warp_scan_text(name, monoid, dtype, lanes))
+        return self._known[("scan", monoid, dtype, lanes)]
+
+    def scan_block(self, monoid: Monoid, dtype: DType, threads: int) -> tuple[str, int]:
+        """Name of `T f(T value, T* scratch, T& total)` over whole warps along x, and its scratch's elements.
+
+        Barriers are as in `block`.
+        """
+        if threads % WARP or not 0 < threads <= WARP * WARP:
+            raise CodegenError(f"a block scan over {threads} threads, which are not 1 to {WARP} whole warps")
+        warp = self.scan_warp(monoid, dtype, WARP)
+        name = self._scan(monoid, dtype, f"{threads} threads", f"block_scan_{monoid.name}_{threads}")
+        if name is not None:
+            self.texts.append(_block_scan_text(name, warp, monoid, dtype, threads))
+        return self._known[("scan", monoid, dtype, f"{threads} threads")], threads // WARP
+
+    def _scan(self, monoid: Monoid, dtype: DType, width: int | str, base: str) -> str | None:
+        """A name for a function that is not there yet, else None."""
+        key = ("scan", monoid, dtype, width)
+        if key in self._known:
+            return None
+        tag = "" if dtype is DType.F32 else f"_{dtype.value}"
+        self._known[key] = self.names.fresh(f"{base}{tag}")
+        return self._known[key]
 
 
 def _warp_text(name: str, monoid: Monoid, dtype: DType, lanes: int) -> str:
@@ -151,5 +184,61 @@ __device__ __forceinline__ {t} {name}({t} value, {t}* scratch) {{
         value = {step};
     }}
     return value;
+}}
+"""
+
+
+def _warp_scan_text(name: str, monoid: Monoid, dtype: DType, lanes: int) -> str:
+    t = dtype.c_name
+    mask = "0xffffffffu"
+    place = f"""
+    const int lane = threadIdx.x % {WARP};"""
+    if lanes < WARP:
+        # Groups may run under different conditions, so each names its own lanes only.
+        mask = "group"
+        place = f"""
+    const unsigned int own = (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % {WARP};
+    const unsigned int group = {hex((1 << lanes) - 1)}u << (own / {lanes} * {lanes});
+    const int lane = own % {lanes};"""
+    width = "" if lanes == WARP else f", {lanes}"
+    step = combined(monoid, dtype, "other", "value")
+    what = "a warp" if lanes == WARP else f"each group of {lanes} lanes"
+    return f"""\
+// The {monoid.name} of `value` over the lanes before this one in {what}; `total` gets that of all.
+__device__ __forceinline__ {t} {name}({t} value, {t}& total) {{{place}
+    #pragma unroll
+    for (int delta = 1; delta < {lanes}; delta *= 2) {{
+        const {t} other = __shfl_up_sync({mask}, value, delta{width});
+        if (lane >= delta) {{
+            value = {step};
+        }}
+    }}
+    total = __shfl_sync({mask}, value, {lanes - 1}{width});
+    const {t} before = __shfl_up_sync({mask}, value, 1{width});
+    return lane == 0 ? {literal(monoid.identity(dtype), dtype)} : before;
+}}
+"""
+
+
+def _block_scan_text(name: str, warp: str, monoid: Monoid, dtype: DType, threads: int) -> str:
+    t = dtype.c_name
+    warps = threads // WARP
+    identity = literal(monoid.identity(dtype), dtype)
+    fetch = "scratch[lane]" if warps == WARP else f"lane < {warps} ? scratch[lane] : {identity}"
+    return f"""\
+// The {monoid.name} of `value` over earlier ones of {threads} threads along x; `total` is that of all.
+// `scratch` holds an element for each of the {warps} warps. All threads of the block must call it.
+__device__ __forceinline__ {t} {name}({t} value, {t}* scratch, {t}& total) {{
+    const int lane = threadIdx.x % {WARP};
+    {t} own;
+    const {t} before = {warp}(value, own);
+    if (lane == 0) {{
+        scratch[threadIdx.x / {WARP}] = own;
+    }}
+    __syncthreads();
+    own = {fetch};
+    own = {warp}(own, total);
+    own = __shfl_sync(0xffffffffu, own, threadIdx.x / {WARP});
+    return {combined(monoid, dtype, "own", "before")};
 }}
 """

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from evolve.codegen.access import Accesses, fits_int
 from evolve.codegen.collectives import Collectives, combined
 from evolve.codegen.ctree import Node, branch, declares, is_declaration, line, scope, split_invariant, texts
-from evolve.codegen.emit_combine import combine
+from evolve.codegen.emit_combine import combine, scan
 from evolve.codegen.emit_vector import vector_loop
 from evolve.codegen.errors import CodegenError
 from evolve.codegen.geometry import GRID_AXES, THREAD_AXES, THREAD_NAMES, block_dims, grid_extents
@@ -235,7 +235,7 @@ class KernelEmitter(Accesses):
             )
             return self.statements(s.body, inner)
         if s.kind.is_combine:
-            return combine(self, s, place)
+            return (scan if s.kind.is_scan else combine)(self, s, place)
         if s.kind.is_thread:
             nodes = self.statements(s.body, inner)
             if self.extent(s, place) < self.block[s.kind] and nodes:

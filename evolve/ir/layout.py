@@ -75,12 +75,19 @@ def register_layouts(kernel: Kernel) -> dict[str, RegisterLayout]:
         below: tuple[For, ...] = ()
         if fill is not None:
             below = fill.loops[len(site.loops) :]
-        if any(loop.kind.is_thread for loop in below):
+        if any(_axis(loop) for loop in below):
             assert fill is not None
             out[buffer.name] = _from_fill(kernel, buffer, fill, below)
         else:
             out[buffer.name] = _private(kernel, buffer, site)
     return out
+
+
+def _axis(loop: For) -> LoopKind | None:
+    """The thread axis that a loop runs along; iteration t of a scan fills what thread t holds."""
+    if loop.kind.is_scan:
+        return LoopKind.THREAD_X
+    return loop.kind if loop.kind.is_thread else None
 
 
 def _private(kernel: Kernel, buffer: Buffer, site: Site) -> RegisterLayout:
@@ -133,15 +140,14 @@ def _from_fill(kernel: Kernel, buffer: Buffer, fill: Site, below: tuple[For, ...
                     loop.var,
                 )
             used.add(loop.var)
-            axis = loop.kind if loop.kind.is_thread else None
-            digits.append(Digit(c, int(n.value), axis))
+            digits.append(Digit(c, int(n.value), _axis(loop)))
             expected = c * int(n.value)
         if expected < extent:
             raise LayoutError(
                 "E-OWNER", buffer.name, f"filling {buffer.name} covers {expected} of {extent} elements"
             )
         dims.append(tuple(reversed(digits)))
-    missing = [x.var for x in below if x.kind.is_thread and x.var not in used]
+    missing = [x.var for x in below if _axis(x) and x.var not in used]
     if missing:
         raise LayoutError(
             "E-OWNER",

@@ -93,6 +93,10 @@ class LoopKind(Enum):
     """A loop of one `Reduce` over per-thread partials, done by all lanes together with shuffles."""
     COMBINE_BLOCK = "combine.block"
     """The same over all threads of a block, through shuffles and shared memory."""
+    SCAN_WARP = "scan.warp"
+    """`before[t] = total; total += part[t]` for each lane t in turn, done by all lanes with shuffles."""
+    SCAN_BLOCK = "scan.block"
+    """The same over all threads of a block, through shuffles and shared memory."""
 
     @property
     def is_grid(self) -> bool:
@@ -104,7 +108,18 @@ class LoopKind(Enum):
 
     @property
     def is_combine(self) -> bool:
-        return self in (LoopKind.COMBINE_WARP, LoopKind.COMBINE_BLOCK)
+        """A loop over per-thread partials that all threads of a warp or block do together."""
+        return self in (LoopKind.COMBINE_WARP, LoopKind.COMBINE_BLOCK) or self.is_scan
+
+    @property
+    def is_scan(self) -> bool:
+        """A combine loop that also leaves each thread what came before its partial."""
+        return self in (LoopKind.SCAN_WARP, LoopKind.SCAN_BLOCK)
+
+    @property
+    def meets_in_block(self) -> bool:
+        """A combine loop that all threads of the block take part in."""
+        return self in (LoopKind.COMBINE_BLOCK, LoopKind.SCAN_BLOCK)
 
     @property
     def is_sequential(self) -> bool:

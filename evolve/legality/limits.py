@@ -91,7 +91,7 @@ def _combine_scratch(p: Proof) -> int:
         threads *= n
     total = 0
     for site in walk(p.target.kernel.body):
-        if isinstance(site.stmt, For) and site.stmt.kind is LoopKind.COMBINE_BLOCK:
+        if isinstance(site.stmt, For) and site.stmt.kind.meets_in_block:
             x = p.target.thread_extent[LoopKind.THREAD_X]
             each = threads // 32 if x % 32 == 0 else threads
             total += each * max(

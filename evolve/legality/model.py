@@ -6,7 +6,7 @@ The execution model of a transformed kernel, as code generation renders it:
   is executed in order by each thread.
 * A statement below no loop of some thread axis is executed by all threads along that axis when it
   writes registers (each thread its own copy), and by thread 0 of that axis when it writes shared
-  or global memory.
+  or global memory. A register store in a scan loop is executed by the thread that its iteration counts.
 * Registers are private: a cell carries block and thread. A *distributed* register buffer is
   addressed by its logical index instead of the thread axes that its layout turns into owners;
   `evolve.ir.layout.slot_of` has checked that only owners touch it, and owner and slot are a
@@ -147,7 +147,7 @@ class Model:
                     self._collect(s.orelse, (*path, s), (*sides, True), clock)
                 case For():
                     site = Site(s, path, sides)
-                    if s.kind is LoopKind.COMBINE_BLOCK:
+                    if s.kind.meets_in_block:
                         # Its lowering synchronises the block before anything is exchanged.
                         self._barrier(site, (*clock.prefix, clock.next()))
                     if self._is_timed(s):
@@ -195,6 +195,9 @@ class Model:
         dims = [x.var for x in loops]
         threads: list[str | int] = []
         extra: list[tuple[str, int]] = []
+        if private and isinstance(leaf, Store):
+            # Iteration t of a scan leaves its result with thread t.
+            by_kind.update((LoopKind.THREAD_X, x.var) for x in loops if x.kind.is_scan)
         for axis in THREAD_AXES:
             n = geometry.threads[axis]
             if axis in by_kind:

@@ -6,7 +6,7 @@ from evolve.ir.affine import simplify
 from evolve.ir.expr import Load
 from evolve.ir.printer import print_expr
 from evolve.ir.scope import ranges_at
-from evolve.ir.stmt import Barrier, Block, For, Reduce
+from evolve.ir.stmt import Barrier, Block, For, Reduce, Stmt, Store
 from evolve.ir.types import LoopKind
 from evolve.ir.visit import Site, loads, variables, walk
 from evolve.legality.instances import constant_at
@@ -27,6 +27,7 @@ def check_uniform(p: Proof) -> list[Finding]:
                 out.append(refuted("E-BARRIER", f"not every thread of the block reaches a barrier: {reason}"))
         elif isinstance(s, For) and s.kind.is_combine:
             out += _combine(p, site, s)
+            out += _scan(p, site, s) if s.kind.is_scan else []
     return out
 
 
@@ -67,10 +68,9 @@ def why_not_uniform(model: Model, site: Site, innermost: LoopKind) -> str | None
 
 def _combine(p: Proof, site: Site, loop: For) -> list[Finding]:
     model = p.target
-    body = loop.body.stmts
-    while len(body) == 1 and isinstance(body[0], Block):
-        body = body[0].stmts
-    leaf = body[0] if len(body) == 1 else None
+    body = _statements(loop)
+    before = 1 if loop.kind.is_scan else 0
+    leaf = body[-1] if len(body) == before + 1 else None
     if not isinstance(leaf, Reduce) or leaf.origin is not None:
         return [refuted("E-COMBINE", f"combine loop {loop.var} must hold exactly one reduction of a partial")]
     out: list[Finding] = []
@@ -85,7 +85,7 @@ def _combine(p: Proof, site: Site, loop: For) -> list[Finding]:
         )
     if any(s.kind is LoopKind.THREAD_X for s in site.loops):
         out.append(refuted("E-COMBINE", f"loop {loop.var} combines thread.x inside a thread.x loop"))
-    if loop.kind is LoopKind.COMBINE_WARP:
+    if not loop.kind.meets_in_block:
         if width != x or x > WARP or x & (x - 1):
             out.append(
                 refuted(
@@ -108,6 +108,35 @@ def _combine(p: Proof, site: Site, loop: For) -> list[Finding]:
     if reason:
         out.append(refuted("E-BARRIER", f"not every thread reaches combine loop {loop.var}: {reason}"))
     return out
+
+
+def _statements(loop: For) -> tuple[Stmt, ...]:
+    body = loop.body.stmts
+    while len(body) == 1 and isinstance(body[0], Block):
+        body = body[0].stmts
+    return body
+
+
+def _scan(p: Proof, site: Site, loop: For) -> list[Finding]:
+    """E-COMBINE: a scan loop is exactly `before[t] = total; total op= part[t]`, all in registers.
+
+    `_combine` has looked at its second statement, and the layouts at who holds `before[t]`. Each thread has
+    a total of its own, and all of them are the same width as thread.x, so that each thread has its turn.
+    """
+    model = p.target
+    first, second = (*_statements(loop), None, None)[:2]
+    if not isinstance(first, Store) or not isinstance(second, Reduce):
+        return [refuted("E-COMBINE", f"scan loop {loop.var} must hold a copy of the total and a reduction")]
+    total = Load(second.buffer, second.indices, second.value.dtype)
+    names = (first.buffer, second.buffer, *(x.buffer for x in loads(second.value)))
+    if first.origin is not None or first.value != total or len(set(names)) != 3 or second.atomic:
+        return [refuted("E-COMBINE", f"scan loop {loop.var} must first keep the total as it is")]
+    own, kept = model.layouts.get(second.buffer), model.layouts.get(first.buffer)
+    if own is None or own.is_distributed or kept is None or not kept.is_distributed:
+        return [refuted("E-COMBINE", f"scan loop {loop.var} must add up in a register of each thread")]
+    if constant_at(loop.extent, ranges_at(model.kernel, site.path)) != model.thread_extent[LoopKind.THREAD_X]:
+        return [refuted("E-COMBINE", f"scan loop {loop.var} must give each thread of thread.x its turn")]
+    return []
 
 
 def _partial_by_lane(model: Model, leaf: Reduce, loop: For, width: int) -> bool:

@@ -9,8 +9,10 @@ it checks a cheap local precondition and leaves it to `evolve.legality` whether 
 `mapping`     bind, launch_bounds, unroll, vectorize
 `memory`      stage, accumulate_in_register, set_layout; `window` finds the part of a buffer to stage
 `overlap`     multi_buffer, pipeline
+`writes`      cache_write
 `reductions`  warp_reduce, block_reduce, split_reduction
 `grids`       grid_reduce
+`scans`       scan
 `knowledge`   specialize
 `apply`       a statement, or a program, applied
 `moves`       the statements whose preconditions hold next; which to try a primitive's description says, by

@@ -20,12 +20,27 @@ from evolve.transforms import (
     overlap,
     private,
     reductions,
+    scans,
+    writes,
 )
 from evolve.transforms.call import TRANSFORMS, Call
 from evolve.transforms.edit import tidy
 from evolve.transforms.names import NameTable
 
-_FAMILIES = (grids, iteration, knowledge, loops, mapping, memory, nests, overlap, private, reductions)
+_FAMILIES = (
+    grids,
+    iteration,
+    knowledge,
+    loops,
+    mapping,
+    memory,
+    nests,
+    overlap,
+    private,
+    reductions,
+    scans,
+    writes,
+)
 """Imported so that they register their primitives."""
 
 

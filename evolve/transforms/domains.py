@@ -188,6 +188,17 @@ def reducing_by_blocks(view: View, domain: Domain, chosen: Chosen) -> Iterator[s
 
 
 @rule
+def running(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Free loops with a total inside that is read as it grows, of one of these extents or of whole warps."""
+    for name in _reducing(view):
+        extent = view.extents[name]
+        by_warps = extent is not None and extent % WARP == 0 and extent <= view.limits.threads
+        read = set(view.used(name, Mode.READ)) & set(view.used(name, Mode.REDUCE))
+        if read and (by_warps or extent in domain.values):
+            yield name
+
+
+@rule
 def nest(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
     """Two free loops, one directly inside the other: `[outer, inner]`."""
     for name, loop in view.free.items():
@@ -278,6 +289,17 @@ def read_in(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
     assert domain.of is not None
     for buffer in view.used(chosen[domain.of], Mode.READ):
         if view.space(buffer).value in domain.values:
+            yield buffer
+
+
+@rule
+def stored_in(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Arrays of the kernel that are stored and nothing else inside a loop."""
+    assert domain.of is not None
+    loop = chosen[domain.of]
+    other = {*view.used(loop, Mode.READ), *view.used(loop, Mode.REDUCE)}
+    for buffer in view.used(loop, Mode.WRITE):
+        if view.space(buffer) is Space.GLOBAL and buffer not in other:
             yield buffer
 
 

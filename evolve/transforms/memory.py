@@ -73,7 +73,7 @@ def stage(call: Call) -> Result:
     assert align is not None
     window = window_of(kernel, source.name, tuple(filter(_is_placed, reads)) or reads, inner)
     window = aligned(kernel, source.name, window, align, (*site.path, at))
-    _check_size(source, window, space)
+    check_stage_size(source, window, space)
     taken = taken_names(kernel)
     targets = call.statement.targets
     name = claim(kernel, targets[0]) if targets else fresh(f"{source.name}_s", taken)
@@ -117,7 +117,8 @@ def _is_placed(access: Reach | Load) -> bool:
     return not any(loads(i) for i in access.indices)
 
 
-def _check_size(source: Buffer, window: Window, space: Space) -> None:
+def check_stage_size(source: Buffer, window: Window, space: Space) -> None:
+    """Raises RefusedError E-STAGE-SIZE when a block cannot hold the window."""
     elements = prod(window.extents)
     size = elements * source.dtype.size
     if space is Space.SHARED and size > MAX_SHARED_BYTES:

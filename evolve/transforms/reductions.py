@@ -55,7 +55,7 @@ def warp_reduce(call: Call) -> Result:
     """See dsl_spec/warp_reduce.yaml."""
     kernel = call.kernel
     for loop in call.loops("loop"):
-        threads = _threads(kernel, loop)
+        threads = threads_of(kernel, loop)
         if threads > WARP or threads & (threads - 1) or threads < 2:
             raise RefusedError(
                 "E-REDUCE-WIDTH",
@@ -71,7 +71,7 @@ def block_reduce(call: Call) -> Result:
     """See dsl_spec/block_reduce.yaml."""
     kernel = call.kernel
     for loop in call.loops("loop"):
-        threads = _threads(kernel, loop)
+        threads = threads_of(kernel, loop)
         if threads % WARP or threads == 0:
             raise RefusedError(
                 "E-REDUCE-WIDTH",
@@ -116,7 +116,8 @@ def split_reduction(call: Call) -> Result:
     return kernel, call.names
 
 
-def _threads(kernel: Kernel, loop: str) -> int:
+def threads_of(kernel: Kernel, loop: str) -> int:
+    """How many threads of thread.x a loop that is not yet bound would take. Raises RefusedError."""
     found, _ = loop_at(kernel, loop)
     if found.kind not in FREE:
         raise RefusedError("E-LOOP-KIND", f"loop {loop} is already {found.kind.value}")

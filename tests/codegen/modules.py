@@ -94,7 +94,8 @@ def kernel_of(params: str, buffers: tuple[Buffer, ...], body: Stmt, *facts: Expr
 def bare_module(k: Kernel) -> Module:
     """The kernel as the only variant, before an original that does nothing."""
     one = (index(1), index(1), index(1))
-    params = ", ".join(f"float* {p}" if any(p == b.name for b in k.buffers) else f"int {p}" for p in k.params)
+    pointers = {b.name: f"{b.dtype.c_name}* {b.name}" for b in k.buffers}
+    params = ", ".join(pointers.get(p, f"int {p}") for p in k.params)
     return Module(
         (Variant(TRUE, (k,)),),
         Original(f"__global__ void plain({params}) {{}}\n", "plain", one, one),

@@ -39,7 +39,7 @@ FORGIVABLE = (
 """Preconditions that another layer must stand in for."""
 WEIGHTS = {
     "bind": 6, "block_reduce": 3, "warp_reduce": 3, "stage": 4, "split": 3, "tile": 2, "vectorize": 3,
-    "accumulate_in_register": 3, "distribute": 2, "jam": 2,
+    "accumulate_in_register": 3, "distribute": 2, "jam": 2, "scan": 3, "cache_write": 3,
 }  # fmt: skip
 MODES = ("legal", "forgiven", "mutated", "mutated-late", "good-damaged", "good-damaged-late", "good-more")
 MOST_LOOPS = 24
@@ -49,6 +49,7 @@ FIXED: dict[str, tuple[int, ...]] = {
     "column_sum": (32, 64, 36),
     "conv1d": (4, 32, 36),
     "cross_entropy": (32, 64, 48),
+    "cumsum": (32, 64, 40),
     "difference": (16, 32, 24),
     "envelope": (32, 64, 40),
     "embedding": (16, 32, 24),

@@ -37,6 +37,7 @@ SMALL: dict[str, dict[str, int | float]] = {
     "column_sum": {"rows": 37, "cols": 45},
     "conv1d": {"batch": 3, "n": 70, "taps": 4},
     "cross_entropy": {"rows": 5, "classes": 64},
+    "cumsum": {"rows": 5, "cols": 70},
     "difference": {"rows": 13, "cols": 21},
     "envelope": {"rows": 5, "cols": 64},
     "embedding": {"tokens": 19, "d": 70, "table_size": 11},

@@ -33,7 +33,7 @@ Change = Callable[[Stmt], "Stmt | tuple[Stmt, ...] | None"]
 
 KINDS = (
     LoopKind.SERIAL, LoopKind.UNROLL, LoopKind.VECTOR, LoopKind.GRID_X, LoopKind.GRID_Y, LoopKind.THREAD_X,
-    LoopKind.THREAD_Y, LoopKind.COMBINE_WARP, LoopKind.COMBINE_BLOCK,
+    LoopKind.THREAD_Y, LoopKind.COMBINE_WARP, LoopKind.COMBINE_BLOCK, LoopKind.SCAN_WARP, LoopKind.SCAN_BLOCK,
 )  # fmt: skip
 
 

@@ -206,6 +206,14 @@ TEMPLATES: dict[str, list[str]] = {
         "split(i, 32)\nbind(i.o, grid.x)\nxs = stage(x, at=i.o, scope=shared)\nbind([xs.0, i.i], thread.x)\n"
     ],
     "gelu": ["split(idx, 64)\nsplit(idx.i, 2)\nbind(idx.o, grid.x)\nbind(idx.i.o, thread.x)\n"],
+    "cumsum": [
+        "specialize(cols == 256)\nbind(r, grid.x)\nx_row = stage(x, at=r, scope=register)\n"
+        "split([x_row.1, c], 2)\nsplit([x_row.1.o, c.o], 64)\nscan(c.o.i)\n"
+        "y_run = cache_write(y, at=c.o.i, scope=register)\nbind(x_row.1.o.i, thread.x)\n"
+        "vectorize([x_row.1.i, y_run.1], 2)\n",
+        "specialize(rows % 4 == 0)\nsplit(r, 4)\nbind(r.o, grid.x)\nbind(r.i, thread.y)\nsplit(c, 3)\n"
+        "split(c.o, 8)\nscan(c.o.i)\n",
+    ],
     "running_sum": [
         "specialize(cols == 17)\nbind(r, grid.x)\nbind(c_2, thread.x)\n",
         "split(r, 4)\nbind(r.o, grid.x)\nbind(r.i, thread.x)\nsplit(c, 4)\n",

@@ -122,6 +122,30 @@ def running() -> Kernel:
     )
 
 
+def cascade() -> Kernel:
+    """y[row, c] = sum of y[row, 0..c], in place."""
+    rows, cols, row, c = var("rows"), var("cols"), var("row"), var("c")
+    body = (
+        Alloc(buf("s", space=Space.REGISTER)),
+        Store("s", (), Const(0.0, F32), origin("S0", "row")),
+        loop(
+            "c",
+            cols,
+            Reduce("s", (), SUM, ld("y", row, c), origin("S1", "row", "c")),
+            Store("y", (row, c), ld("s"), origin("S2", "row", "c")),
+        ),
+    )
+    return checked(
+        Kernel(
+            "cascade",
+            ("y", "rows", "cols"),
+            (buf("y", rows, cols),),
+            SIZES,
+            Block((loop("row", rows, *body, kind=LoopKind.PARALLEL),)),
+        )
+    )
+
+
 def layernorm() -> Kernel:
     """y = (x - mean) * rsqrt(var + eps) * gamma + beta over each row."""
     rows, cols, row = var("rows"), var("cols"), var("row")
@@ -247,6 +271,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "moments": moments,
     "triangle": triangle,
     "running": running,
+    "cascade": cascade,
     "layernorm": layernorm,
     "mirrored": mirrored,
     "last": last,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from evolve.agents.base import Context, Parent, Proposal
-from evolve.agents.expert import columns, fallback, maps, products, rows, tiles
+from evolve.agents.expert import columns, fallback, maps, products, rows, scans, tiles
 from evolve.agents.expert.fixed import factors, fixed
 from evolve.agents.expert.shape import describe
 from evolve.agents.expert.sketch import Sketch
@@ -45,6 +45,7 @@ def sketches(kernel: Kernel, sizes: Mapping[str, int]) -> list[Sketch]:
     families = (
         products.sketches(shape, known),
         tiles.sketches(shape, known),
+        scans.sketches(shape, known),
         columns.sketches(shape, known),
         rows.sketches(shape, known),
         maps.rows_a_thread(shape, known),

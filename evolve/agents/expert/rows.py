@@ -172,7 +172,7 @@ def _apart(shape: Shape) -> tuple[tuple[_Sweep, ...], tuple[str, ...]] | None:
     for x in shape.sweeps:
         if x.does != "mixed":
             out.append(_sweep(shape, x))
-        elif len(x.parts) > 1 and "mixed" not in x.parts and len(shape.sweeps) == 1:
+        elif not x.runs and len(x.parts) > 1 and "mixed" not in x.parts and len(shape.sweeps) == 1:
             before.append(x.name)
             whole = _sweep(shape, x)
             out += [replace(whole, name=f"{x.name}.{n}", does=does) for n, does in enumerate(x.parts)]

@@ -54,6 +54,7 @@ class Inner:
 
     parts    the same of each statement inside: what `distribute` would make loops of
     guarded  whether a condition stands inside
+    runs     whether it reads a total while it adds to it
     """
 
     name: str
@@ -62,6 +63,7 @@ class Inner:
     depth: int
     parts: tuple[str, ...] = ()
     guarded: bool = False
+    runs: bool = False
 
 
 @dataclass(frozen=True)
@@ -198,7 +200,10 @@ def _stores(s: Stmt, arrays: frozenset[str]) -> bool:
 def _inner(loop: For, depth: int, arrays: frozenset[str]) -> Inner:
     parts = tuple(_does(Block((s,)), arrays) for s in loop.body.stmts if not isinstance(s, Alloc))
     guarded = any(isinstance(site.stmt, If) for site in walk(loop.body))
-    return Inner(loop.var, loop.extent, _does(loop.body, arrays), depth, parts, guarded)
+    accesses = [a for site in walk(loop.body) for a in effects(site.stmt).accesses]
+    totals = {a.buffer for a in accesses if a.mode is Mode.REDUCE}
+    runs = any(a.mode is Mode.READ and a.buffer in totals for a in accesses)
+    return Inner(loop.var, loop.extent, _does(loop.body, arrays), depth, parts, guarded, runs)
 
 
 def _does(body: Block, arrays: frozenset[str]) -> str:

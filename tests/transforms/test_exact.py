@@ -1,0 +1,59 @@
+"""Reductions that are shared out give the very fractions of the source: only the order has changed."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from evolve.ir.kernel import Kernel
+from tests.interpreter import run
+from tests.transforms.fixtures import KERNELS, applied
+
+ROWS, COLS = 3, 70
+RNG = np.random.default_rng(2)
+
+LANES = "split(row, 4)\nbind(row.o, grid.x)\nbind(row.i, thread.y)\n"
+CASES = {
+    "split_reduction": ("moments", "split([c, c_2], 4)\nsplit_reduction([c.i, c_2.i])"),
+    "split_reduction of a joined sweep": ("moments", "jam(c, c_2)\nsplit(c, 4)\nsplit_reduction(c.i)"),
+    "split_reduction in shared memory": ("column_total", "split(r, 4)\nsplit_reduction(r.i, scope=shared)"),
+    "warp_reduce": ("moments", f"{LANES}split([c, c_2], 8)\nwarp_reduce([c.i, c_2.i])"),
+    "warp_reduce of a maximum": ("softmax", "split([c, c_2], 32)\nwarp_reduce([c.i, c_2.i])"),
+    "block_reduce": ("moments", "split([c, c_2], 64)\nblock_reduce([c.i, c_2.i])"),
+    "block_reduce of a maximum": ("softmax", "split([c, c_2], 64)\nblock_reduce([c.i, c_2.i])"),
+    "accumulate_in_register": ("column_sum", "split(r, 8)\naccumulate_in_register(r.i, y)"),
+    "scan by lanes": ("running", f"{LANES}split(c, 3)\nsplit(c.o, 8)\nscan(c.o.i)"),
+    "scan by a block": ("running", "split(c, 2)\nsplit(c.o, 32)\nscan(c.o.i)"),
+    "scan of pieces": ("running", "specialize(cols == 70)\nsplit(c, 3)\nsplit(c.o, 32)\nscan(c.o.i)"),
+}
+
+
+def inputs(kernel: Kernel) -> dict[str, np.ndarray]:
+    """Whole numbers where `exp` is taken of them, and fractions with large primes elsewhere."""
+    whole = kernel.name == "softmax"
+    draw = RNG.integers(-9, 9, size=ROWS * COLS)
+    below = [1] * draw.size if whole else list(RNG.choice([3, 7, 101, 65537], size=draw.size))
+    x = np.array([Fraction(int(a), int(b)) for a, b in zip(draw, below, strict=True)], dtype=object)
+    return {"x": x.reshape(ROWS, COLS)}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_same_fractions(case: str) -> None:
+    name, program = CASES[case]
+    source = KERNELS[name]()
+    given, scalars = inputs(source), {"rows": ROWS, "cols": COLS}
+    want = run(source, given, scalars, exact=True)["y"]
+    got = run(applied(name, program).kernel, given, scalars, exact=True)["y"]
+    assert all(isinstance(v, Fraction) for v in want.flat)
+    assert np.array_equal(want, got)
+
+
+def test_it_would_show_in_the_last_digit() -> None:
+    """What the comparison above is worth: in floats the same programs differ."""
+    source = KERNELS["moments"]()
+    x = RNG.normal(size=(ROWS, COLS)).astype(np.float32).astype(np.float64)
+    scalars = {"rows": ROWS, "cols": COLS}
+    shared = applied(*CASES["block_reduce"]).kernel
+    assert not np.array_equal(run(source, {"x": x}, scalars)["y"], run(shared, {"x": x}, scalars)["y"])
