@@ -1,4 +1,8 @@
-"""The programs of kernels/programs/, proved and built for the sizes at which their kernels are timed."""
+"""The programs of kernels/programs/, proved and built for the sizes at which their kernels are timed.
+
+A case is a kernel of kernels/, or one run on other inputs: `histogram-equal` is `histogram` on what
+kernels/workloads/histogram-equal.toml says.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ from evolve.toolchain.cubin import read_cubin
 
 KERNELS = Path(__file__).parent.parent / "kernels"
 PROGRAMS = KERNELS / "programs"
+WORKLOADS = KERNELS / "workloads"
 
 
 @dataclass(frozen=True)
@@ -30,7 +35,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A kernel with its programs, all that can be done without a GPU."""
+    """A case with its programs, all that can be done without a GPU. `kernel` is its kernel's name."""
 
     kernel: str
     problem: KernelProblem
@@ -47,17 +52,28 @@ class Prepared:
         return bound.bytes_read, bound.bytes_written
 
 
-def files_of(kernel: str) -> list[Path]:
-    """Its program, then the alternatives."""
+def kernel_of(case: str) -> str:
+    """The kernel that a case runs."""
+    return case.partition("-")[0] if (WORKLOADS / f"{case}.toml").is_file() else case
+
+
+def files_of(case: str) -> list[Path]:
+    """Its kernel's program, then the alternatives."""
+    kernel = kernel_of(case)
     return [PROGRAMS / f"{kernel}.dsl", *sorted((PROGRAMS / "alternatives").glob(f"{kernel}-*.dsl"))]
 
 
-def prepare(kernel: str, device: str) -> Prepared:
+def prepare(case: str, device: str) -> Prepared:
     """Raises ValueError when a program is not proved, or when not its variant but the original would run."""
-    path = KERNELS / f"{kernel}.cu"
-    problem = open_problem(ProblemRequest(str(path), path.read_text(), device=device))
+    kernel = kernel_of(case)
+    path, given = KERNELS / f"{kernel}.cu", WORKLOADS / f"{case}.toml"
+    workload = given.read_text() if given.is_file() else None
+    request = ProblemRequest(
+        str(path), path.read_text(), workload_text=workload, workload_file=str(given), device=device
+    )
+    problem = open_problem(request)
     programs = []
-    for file in files_of(kernel):
+    for file in files_of(case):
         text = file.read_text()
         compiled = problem.compile(problem.parse(text))
         if compiled.verdict != "PROVED":

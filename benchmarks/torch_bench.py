@@ -154,6 +154,7 @@ def read_arguments(prepared: Prepared) -> list[str]:
 
 def difference(torch: Any, got: Any, want: Any) -> float:
     """The greatest difference over the root mean square of `want`, in float64; NaN counts as infinite."""
+    want = want.double()
     off = (got.double() - want).abs().max() / want.square().mean().sqrt()
     return float("inf") if bool(torch.isnan(off)) else float(off)
 

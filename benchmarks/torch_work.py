@@ -100,6 +100,13 @@ def works(torch: Any, scalars: Mapping[str, float]) -> dict[str, Work]:
         c, s = cosines[:, None], sines[:, None]
         return torch.cat((first * c - second * s, second * c + first * s), -1)
 
+    def histogram(x: Tensor, hist: Tensor) -> Tensor:
+        return hist + torch.bincount(x, minlength=hist.shape[0])
+
+    def spmv(rowptr: Tensor, col: Tensor, val: Tensor, x: Tensor) -> Tensor:
+        shape = (rowptr.shape[0] - 1, x.shape[0])
+        return torch.sparse_csr_tensor(rowptr, col, val, shape, check_invariants=False) @ x
+
     plain = {
         "softmax": softmax,
         "rmsnorm": rmsnorm,
@@ -117,6 +124,8 @@ def works(torch: Any, scalars: Mapping[str, float]) -> dict[str, Work]:
         "masked_softmax": masked_softmax,
         "cross_entropy": cross_entropy,
         "rope": rope,
+        "histogram": histogram,
+        "spmv": spmv,
     }
     return {
         "stencil": Work(stencil, stencil, interior=True),

@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.prepared_programs import PROGRAMS, Prepared, prepare
+from benchmarks.prepared_programs import PROGRAMS, WORKLOADS, Prepared, kernel_of, prepare
 from benchmarks.torch_bench import Bench, compare, contestants, read_arguments
 from benchmarks.torch_work import works
 from evolve.toolchain.nvrtc import nvrtc_version
@@ -108,7 +108,7 @@ def measure(bench: Bench, kernel: str, device: str, check: bool) -> dict[str, An
         prepared, record["scorer"] = judged(prepared)
     record["scored_after_s"] = round(time.monotonic() - begin, 1)
     torch = bench.torch
-    work = works(torch, prepared.sizes)[kernel]
+    work = works(torch, prepared.sizes)[prepared.kernel]
     record |= {"eager": inspect.getsource(work.eager), "compiled": inspect.getsource(work.compiled)}
     functions = {"eager": work.eager, "compiled": torch.compile(work.compiled, dynamic=False)}
     far = compare(bench, prepared, work, functions)
@@ -116,7 +116,7 @@ def measure(bench: Bench, kernel: str, device: str, check: bool) -> dict[str, An
     right = [p for p in prepared.programs if far[p.name] <= CLOSE]
     if not right:
         return record | {"error": "no program is right"}
-    calls, sizes = contestants(bench, Prepared(kernel, prepared.problem, tuple(right)), functions)
+    calls, sizes = contestants(bench, Prepared(prepared.kernel, prepared.problem, tuple(right)), functions)
     samples = bench.time(calls)
     if not check:
         right.sort(key=lambda p: median(samples[p.name]))
@@ -134,7 +134,7 @@ def dry_run(kernels: Sequence[str]) -> list[dict[str, Any]]:
     out = []
     for kernel in kernels:
         prepared = prepare(kernel, ESTIMATED)
-        work = works(None, prepared.sizes)[kernel]
+        work = works(None, prepared.sizes)[prepared.kernel]
         wanted = len(inspect.signature(work.eager).parameters)
         if wanted != len(read_arguments(prepared)):
             raise ValueError(f"{kernel}: the PyTorch function takes {wanted} arrays")
@@ -160,6 +160,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("kernels", nargs="*", help="all that have a program and a PyTorch function")
     args = parser.parse_args(argv)
     known = [name for name in works(None, {}) if (PROGRAMS / f"{name}.dsl").is_file()]
+    known += [case for case in sorted(p.stem for p in WORKLOADS.glob("*.toml")) if kernel_of(case) in known]
     names = args.kernels or known
     for name in names:
         if name not in known:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evolve.ir.data import index_arrays, reads
 from evolve.ir.evaluate import evaluate
-from evolve.ir.expr import Expr
+from evolve.ir.expr import Const, Expr
 from evolve.ir.kernel import Contents, Kernel
 from evolve.ir.stmt import For
 from evolve.ir.visit import leaves, variables, walk
@@ -14,6 +14,8 @@ ROW = 32
 """Iterations of a loop whose length is read from memory, where nobody says how many: the mean of a row."""
 _LOG2_ELEMENTS = 24
 """Of the largest array of a kernel that reads indices: their footprints are counted one by one."""
+_LOG2_LARGE = 27
+"""Where that is no matter, since what they reach into is small whatever the sizes are."""
 
 
 def values_of(kernel: Kernel, name: str) -> Values | None:
@@ -26,7 +28,7 @@ def values_of(kernel: Kernel, name: str) -> Values | None:
 
 def largest_side(kernel: Kernel, dimensions: int) -> int:
     """The value of each of that many sizes that together make the largest array."""
-    log2 = _LOG2_ELEMENTS
+    log2 = _LOG2_LARGE if all(isinstance(c.high, Const) for c in kernel.contents) else _LOG2_ELEMENTS
     if _counts(kernel):
         # The rows' elements count, a subscript and a number each.
         log2 -= (2 * ROW).bit_length() - 1

@@ -91,7 +91,7 @@ def test_both_functions_are_the_kernels_own(kernel: str) -> None:
     want = of.wanted[output][1:-1, 1:-1] if work.interior else of.wanted[output]
     for function in (work.eager, work.compiled):
         given = {n: torch.from_numpy(binary64(a)) for n, a in of.arrays.items()}
-        got = function(*(t for n, t in given.items() if n != output or kernel == "saxpy"))
+        got = function(*(t for n, t in given.items() if n != output or kernel in ("histogram", "saxpy")))
         assert np.allclose(got.numpy(), want, rtol=1e-6, atol=1e-6)
 
 

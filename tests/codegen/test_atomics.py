@@ -1,0 +1,126 @@
+"""Atomic updates as code: what is rendered, and that it computes what the kernel does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.prepared_programs import files_of
+from evolve.codegen.launch import BufferArg, ConcreteLaunch, ScalarArg
+from evolve.codegen.module import render
+from evolve.codegen.reference_cuda import render_reference_cuda
+from evolve.codegen.reference_model import Role
+from evolve.codegen.rendered import Rendered
+from evolve.compiler.compile import Source, compile_program
+from evolve.devices.sim.build import compile_host
+from evolve.devices.sim.execute import execute
+from evolve.dsl.parser import parse
+from evolve.frontend.lift import Lifted, lift
+from evolve.legality.verdict import Limits
+from evolve.toolchain.nvrtc import compile_cuda
+from tests.codegen.conftest import Runner
+from tests.codegen.test_reference import reference
+
+KERNEL = Path(__file__).parents[2] / "kernels" / "histogram.cu"
+PLAIN = "split(i, 64)\nbind(i.o, grid.x)\nbind(i.i, thread.x)\n"
+
+
+def rendered(found: Lifted, program: str) -> Rendered:
+    source = Source(found.kernel, found.original, found.no_wrap)
+    compiled = compile_program(source, parse(program), Limits())
+    assert compiled.module is not None, compiled.verdict.diagnostics
+    return render(compiled.module)
+
+
+def gathering(name: str, kind: str) -> Lifted:
+    text = f"""
+    __global__ void k(const int *where, const {kind} *x, {kind} y[8], int n) {{
+      int i = blockIdx.x * blockDim.x + threadIdx.x;
+      if (i < n) {name}(&y[where[i]], x[i]);
+    }}"""
+    return lift("kernel.cu", None, text)
+
+
+@pytest.mark.parametrize("file", files_of("histogram"), ids=lambda f: f.stem)
+@pytest.mark.parametrize("n", [3, 17001])
+def test_the_programs_count(file: Path, n: int, run_rendered: Runner) -> None:
+    """With shorter parts for the blocks, so that there are several, some of them whole."""
+    program = file.read_text().replace("512000", "8192").replace("split(round, 5)", "split(round, 2)")
+    x = np.random.default_rng(n).integers(0, 256, n).astype(np.int32)
+    before = np.arange(256, dtype=np.int32)
+    arrays = {"x": x, "hist": before}
+    got = run_rendered(rendered(lift(KERNEL), program), arrays, {"n": n}, {"hist"}, inout={"hist"})
+    np.testing.assert_array_equal(got["hist"], before + np.bincount(x, minlength=256))
+
+
+def test_lanes_have_columns_of_their_own_and_read_in_vectors() -> None:
+    text = rendered(lift(KERNEL), files_of("histogram")[0].read_text()).text
+    assert "int h[256][32];" in text
+    assert "const int4 x4 = " in text
+    assert "atomicAdd(&h[x4.w][tx], 1);" in text
+    assert text.count("atomicAdd(&hist[") == 2, "the merge, and the original"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "dtype"),
+    [
+        ("atomicAdd", "unsigned", np.uint32),
+        ("atomicAdd", "unsigned long long", np.uint64),
+        ("atomicAdd", "float", np.float32),
+        ("atomicAdd", "double", np.float64),
+        ("atomicMin", "int", np.int32),
+        ("atomicMax", "long long", np.int64),
+    ],
+)
+def test_each_type_is_updated_as_in_the_source(
+    name: str, kind: str, dtype: type[np.generic], run_rendered: Runner
+) -> None:
+    found = gathering(name, kind)
+    rng = np.random.default_rng(3)
+    arrays = {
+        "where": np.concatenate((np.arange(8), rng.integers(0, 8, 92))).astype(np.int32),
+        "x": rng.integers(0, 1000, 100).astype(dtype),
+        "y": rng.integers(0, 1000, 8).astype(dtype),
+    }
+    code = rendered(found, PLAIN)
+    assert compile_cuda(code.text, "sm_90").ok
+    got = run_rendered(code, arrays, {"n": 100}, {"y"}, inout={"y"})["y"]
+    want = arrays["y"].copy()
+    {"atomicAdd": np.add, "atomicMin": np.minimum, "atomicMax": np.maximum}[name].at(
+        want, arrays["where"], arrays["x"]
+    )
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("atomicAdd", "int"), ("atomicAdd", "float"), ("atomicMin", "int"), ("atomicMax", "int")],
+)
+def test_the_gpu_reference_is_that_of_the_host(name: str, kind: str, cache: Path) -> None:
+    """Eight threads update the same few elements of the reference."""
+    found = gathering(name, kind)
+    rng = np.random.default_rng(4)
+    dtype = np.float32 if kind == "float" else np.int32
+    arrays = {
+        "where": rng.integers(0, 8, 50).astype(np.int32),
+        "x": rng.integers(-99, 99, 50).astype(dtype),
+        "y": rng.integers(-99, 99, 8).astype(dtype),
+    }
+    values, errors = reference(found.kernel, arrays, {"n": 50}, cache)
+    r = render_reference_cuda(found.kernel)
+    assert compile_cuda(r.text, "sm_90").ok
+    held = {
+        a.name: arrays[a.buffer] if a.role is Role.INPUT else np.zeros(arrays[a.buffer].shape)
+        for a in r.arrays
+    }
+    args = (*(BufferArg(a.name) for a in r.arrays), ScalarArg("n", "i64", 50))
+    launches = [ConcreteLaunch(k, args, (2, 1, 1), (4, 1, 1)) for k in r.kernels]
+    outputs = {a.name for a in r.arrays if a.role is not Role.INPUT}
+    run = execute(compile_host(r.text, list(r.kernels), cache), launches, held, outputs)
+    assert run.findings == ()
+    for a in r.arrays:
+        if a.role in (Role.VALUE, Role.ERROR):
+            want = values if a.role is Role.VALUE else errors
+            np.testing.assert_allclose(run.outputs[a.name], want[a.buffer], rtol=1e-12)
