@@ -21,9 +21,12 @@ from evolve.ir.lanes import element_offset
 from evolve.ir.layout import LayoutError, register_layouts, slot_of
 from evolve.ir.printer import print_expr
 from evolve.ir.scope import ranges_at
-from evolve.ir.stmt import Buffer, For
-from evolve.ir.types import DType, Space
+from evolve.ir.stmt import Buffer, For, Store
+from evolve.ir.types import Cache, DType, Space
 from evolve.ir.visit import children, local_buffers, substitute, walk
+
+_LOADS = {Cache.READ_ONLY: "__ldg", Cache.STREAMING: "__ldcs", Cache.L2: "__ldcg"}
+_STORES = {Cache.STREAMING: "__stcs", Cache.L2: "__stcg"}
 
 
 class Accesses:
@@ -68,7 +71,25 @@ class Accesses:
         return CountText(self.names.of, lambda x: self._load(x, place), self.ranges(place))
 
     def _load(self, x: Load, place: Place) -> str:
-        return self._element(x, place) or self.access(x.buffer, x.indices, place)
+        return self._element(x, place) or self.load(x, place)
+
+    def load(self, x: Load, place: Place, kind: str = "") -> str:
+        """The text that loads an element, or with `kind` the vector of that CUDA type which begins there."""
+        element = self.access(x.buffer, x.indices, place)
+        hinted = _LOADS.get(self.buffers[x.buffer].cache)
+        address = f"reinterpret_cast<const {kind}*>(&{element})" if kind else f"&{element}"
+        if hinted is not None:
+            return f"{hinted}({address})"
+        return f"*{address}" if kind else element
+
+    def store(self, s: Store, value: str, place: Place, kind: str = "") -> str:
+        """The statement that stores an element, or with `kind` a vector of that CUDA type from there on."""
+        element = self.access(s.buffer, s.indices, place)
+        hinted = _STORES.get(self.buffers[s.buffer].cache)
+        address = f"reinterpret_cast<{kind}*>(&{element})" if kind else f"&{element}"
+        if hinted is not None:
+            return f"{hinted}({address}, {value});"
+        return f"*{address} = {value};" if kind else f"{element} = {value};"
 
     def _element(self, x: Load, place: Place) -> str | None:
         """The element of a vector already read that `x` is in this lane, be it another lane's."""

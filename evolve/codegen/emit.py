@@ -317,10 +317,10 @@ class KernelEmitter(Accesses):
 
     def leaf(self, s: Leaf, place: Place) -> Node:
         self.instances = add_instances(self.instances, place, self.unrolled, self.ranges(place))
-        target = self.access(s.buffer, s.indices, place)
         value = self.value(s.value, place)
         if isinstance(s, Store):
-            return line(f"{target} = {value};", line_origin(s, place))
+            return line(self.store(s, value, place), line_origin(s, place))
+        target = self.access(s.buffer, s.indices, place)
         return line(self.accumulate(s, target, value), line_origin(s, place))
 
     def accumulate(self, s: Reduce, target: str, value: str) -> str:

@@ -101,13 +101,12 @@ def _lanes(emitter: KernelEmitter, body: LaneBody, s: For, width: int, place: Pl
         wide: dict[Load, str] = {}
         for load, kind in _wide_loads(emitter, leaf, s.var, width, place).items():
             name = emitter.names.fresh(f"{emitter.names.of(load.buffer)}{width}")
-            address = emitter.access(load.buffer, load.indices, first)
-            nodes.append(line(f"const {kind} {name} = *reinterpret_cast<const {kind}*>(&{address});", origin))
+            nodes.append(line(f"const {kind} {name} = {emitter.load(load, first, kind)};", origin))
             wide[load] = name
         target = None
         if isinstance(leaf, Store):
             target = _wide_access(emitter, leaf.buffer, leaf.indices, s.var, width, place)
-        if target is None:
+        if target is None or not isinstance(leaf, Store):
             for i in range(width):
                 nodes.append(emitter.leaf(leaf, replace(place, lane=(s.var, i), wide=wide, width=width)))
         else:
@@ -120,7 +119,6 @@ def _lanes(emitter: KernelEmitter, body: LaneBody, s: For, width: int, place: Pl
                 for i in range(width):
                     value = emitter.value(leaf.value, replace(place, lane=(s.var, i), wide=wide, width=width))
                     nodes.append(line(f"{name}.{LANES[i]} = {value};", origin))
-            address = emitter.access(leaf.buffer, leaf.indices, first)
-            nodes.append(line(f"*reinterpret_cast<{target}*>(&{address}) = {name};", origin))
+            nodes.append(line(emitter.store(leaf, name, first, target), origin))
         out += emitter.owned(leaf, place, nodes)
     return out

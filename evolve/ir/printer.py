@@ -7,7 +7,7 @@ from typing import assert_never
 from evolve.ir.expr import Binary, BinaryOp, Call, Cast, Const, Expr, Load, Select, Unary, Var
 from evolve.ir.kernel import Contents, Kernel, Scalar
 from evolve.ir.stmt import Alloc, Barrier, Block, Boundary, Buffer, For, If, Reduce, Stmt, Store
-from evolve.ir.types import DType, LoopKind
+from evolve.ir.types import Cache, DType, LoopKind
 
 _PRECEDENCE = {
     BinaryOp.OR: 1,
@@ -60,7 +60,8 @@ def _buffer(b: Buffer) -> str:
     dims = ", ".join(print_expr(x) for x in b.extents)
     pad = f" pad({', '.join(map(str, b.padding))})" if any(b.padding) else ""
     align = f" align({b.align})" if b.align else ""
-    return f"{b.name}: {b.space.value} {b.dtype.value}[{dims}]{pad}{align}"
+    cache = "" if b.cache is Cache.DEFAULT else f" cache({b.cache.value})"
+    return f"{b.name}: {b.space.value} {b.dtype.value}[{dims}]{pad}{align}{cache}"
 
 
 def _origin(s: Store | Reduce, with_origin: bool) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from evolve.ir.expr import Expr
-from evolve.ir.types import DType, LoopKind, Monoid, Space
+from evolve.ir.types import Cache, DType, LoopKind, Monoid, Space
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Buffer:
     """An array. Row-major over `extents`, each enlarged by `padding` (elements that are never read).
 
     A REGISTER buffer declared above a thread loop is distributed over the threads: see `layout`.
-    `align` is the proved or assumed byte alignment of its first element.
+    `align` is the proved or assumed byte alignment of its first element. `cache` is for global arrays.
     """
 
     name: str
@@ -48,6 +48,7 @@ class Buffer:
     space: Space
     padding: tuple[int, ...] = ()
     align: int = 0
+    cache: Cache = Cache.DEFAULT
     span: Span | None = field(default=None, compare=False)
 
 

@@ -75,6 +75,21 @@ class Space(Enum):
     REGISTER = "register"
 
 
+class Cache(Enum):
+    """What is asked of the caches for an array: where it goes and how soon it may be given up.
+
+    It changes no value but one: READ_ONLY lets a load see what was there when the kernel began.
+    """
+
+    DEFAULT = "default"
+    READ_ONLY = "read_only"
+    """Through the path for data that nobody writes while the kernel runs (`__ldg`)."""
+    STREAMING = "streaming"
+    """Used once: the first to be given up (`__ldcs`, `__stcs`)."""
+    L2 = "l2"
+    """Kept in L2 only (`__ldcg`, `__stcg`)."""
+
+
 class LoopKind(Enum):
     """How the iterations of a loop are executed."""
 

@@ -8,7 +8,7 @@ from evolve.ir.expr import BinaryOp, Const, Expr, compare
 from evolve.ir.kernel import Kernel
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import For
-from evolve.ir.types import LoopKind, Space
+from evolve.ir.types import Cache, LoopKind, Space
 from evolve.ir.visit import variables, walk
 from evolve.legality.instances import constant_at
 from evolve.legality.proof import Finding, Proof, refuted, unknown
@@ -16,8 +16,21 @@ from evolve.target.limits import BLOCK_MOST, GRID_MOST
 
 
 def check_limits(p: Proof) -> list[Finding]:
-    """E-THREADS, E-GRID, E-SHARED-SIZE."""
-    return [*_threads(p), *_grid(p), *_shared(p)]
+    """E-THREADS, E-GRID, E-SHARED-SIZE, E-CACHE."""
+    return [*_threads(p), *_grid(p), *_shared(p), *_cached(p)]
+
+
+def _cached(p: Proof) -> list[Finding]:
+    """Loads of what the kernel writes must not be told that nobody does."""
+    return [
+        refuted(
+            "E-CACHE",
+            f"{b.name} is loaded as data that nobody writes, and the kernel writes it",
+            repair=f"cache_hint({b.name}, streaming)",
+        )
+        for b in p.target.kernel.buffers
+        if b.cache is Cache.READ_ONLY and b.name in p.target.written
+    ]
 
 
 def _threads(p: Proof) -> list[Finding]:

@@ -11,6 +11,7 @@ REPAIRS = {
     "or bind the guarded loop to the grid",
     "E-BIND": "bind nested loops to different axes",
     "E-BOUNDS": "guard the access, or specialize the size to a multiple of the tile",
+    "E-CACHE": "leave the array's loads as they are",
     "E-COMBINE": "give all loops bound to thread.x the same extent, and reduce over all of it",
     "E-COVERAGE": "cover the whole extent: guard the last tile instead of dropping it",
     "E-DATA-LOOP": "leave the loop whose length is read from memory as it is, or split it and keep its guard",

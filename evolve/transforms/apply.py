@@ -11,6 +11,7 @@ from evolve.ir.stmt import Block, For, If
 from evolve.ir.verify import verify
 from evolve.transforms import (
     grids,
+    hints,
     iteration,
     knowledge,
     loops,
@@ -29,6 +30,7 @@ from evolve.transforms.names import NameTable
 
 _FAMILIES = (
     grids,
+    hints,
     iteration,
     knowledge,
     loops,

@@ -21,7 +21,7 @@ from evolve.ir.kernel import Kernel
 from evolve.ir.launches import launches, phases
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Block, Buffer, For, If, Leaf, Reduce
-from evolve.ir.types import LoopKind, Space
+from evolve.ir.types import Cache, LoopKind, Space
 from evolve.ir.visit import Site, leaves, local_buffers, variables, walk
 from evolve.target.limits import STATIC_SHARED_BYTES, THREADS_MOST
 from evolve.transforms.edit import sites
@@ -326,6 +326,12 @@ def inside(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
     for name, site in view.loops.items():
         if view.extents[name] in domain.values and chosen[domain.of] in (x.var for x in site.loops):
             yield name
+
+
+@rule
+def arrays(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Arrays in global memory that nothing is said of to the caches."""
+    yield from (b.name for b in view.kernel.buffers if b.cache is Cache.DEFAULT)
 
 
 @rule

@@ -30,8 +30,21 @@ ELEMENTWISE = PROGRAMS["vecadd"].replace("specialize(n % 4 == 0)\nvectorize(i.i.
 GELU = PROGRAMS["vecadd"].replace("(i", "(idx").replace("n %", "count %")
 LAYERNORM = PROGRAMS["layernorm"].replace("row,", "r,").replace("at=row", "at=r")
 
+STENCIL = (KERNELS / "programs" / "stencil.dsl").read_text()
+WINDOW = STENCIL.replace(
+    "vectorize(", "t = stage(x, at=j.o.i, scope=register, align=4)\nvectorize(t.1, 4)\nvectorize("
+)
+TAIL = PROGRAMS["vecadd"].replace("specialize(n % 4 == 0)\n", "")
+HINTS = "cache_hint(x, read_only)\ncache_hint(y, streaming)\n"
+EDGES: list[dict[str, int | float]] = [
+    {"rows": 2, "cols": 4}, {"rows": 3, "cols": 4}, {"rows": 19, "cols": 8}, {"rows": 33, "cols": 516},
+]  # fmt: skip
+
 CASES: list[tuple[str, str, list[dict[str, int | float]]]] = [
     ("vecadd", PROGRAMS["vecadd"], [{"n": 4}, {"n": 2052}]),
+    ("vecadd", TAIL, [{"n": 1}, {"n": 7}, {"n": 2051}]),
+    ("stencil", STENCIL + HINTS, EDGES),
+    ("stencil", WINDOW, EDGES),
     ("vecadd", ELEMENTWISE, [{"n": 1}, {"n": 1031}]),
     ("saxpy", ELEMENTWISE, [{"n": 7, "alpha": -1.25}, {"n": 2049, "alpha": 3.0}]),
     ("gelu", GELU, [{"count": 8}, {"count": 1028}]),
@@ -129,3 +142,12 @@ def test_an_unscheduled_kernel_renders_and_runs(file: str, cache: Path) -> None:
         k.scalars,
     )
     check(lifted, render(module), SMALL[file], 0, cache)
+
+
+def test_hints_are_intrinsics_of_the_width_of_the_access() -> None:
+    lifted = lift(str(KERNELS / "stencil.cu"))
+    text = render(module_of(lifted, STENCIL + HINTS)).text
+    assert "__ldg(reinterpret_cast<const float4*>(&x[" in text
+    assert "__stcs(reinterpret_cast<float4*>(&y[" in text
+    assert "__stcs(&y[" in text
+    assert "= *reinterpret_cast" not in text

@@ -11,7 +11,7 @@ from dataclasses import replace
 from evolve.ir.expr import TRUE, Binary, BinaryOp, Const, Expr, Load, add, index, mod, sub, var
 from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Alloc, Barrier, Block, For, If, Origin, Reduce, Stmt, Store
-from evolve.ir.types import MAX, MIN, DType, LoopKind
+from evolve.ir.types import MAX, MIN, Cache, DType, LoopKind
 from evolve.ir.visit import map_block_exprs, map_expr, rewrite, substitute_block
 from tests.illegal import forged_scans
 from tests.illegal.forging import (
@@ -116,6 +116,13 @@ def window_read_a_lane_aside() -> Kernel:
         return e
 
     return with_values(good("stencil", SHIFTED), "y", aside)
+
+
+@forged("saxpy", "E-CACHE", not_shown="the host has no cache of its own for read-only data")
+def read_only_path_to_what_is_written() -> Kernel:
+    k = good("saxpy")
+    hinted = tuple(replace(b, cache=Cache.READ_ONLY) if b.name == "y" else b for b in k.buffers)
+    return replace(k, buffers=hinted)
 
 
 # ---- pipelines: two versions of a tile, filled one iteration ahead

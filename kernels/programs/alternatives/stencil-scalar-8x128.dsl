@@ -1,8 +1,0 @@
-shift([i, j], 1)
-split(i, 8)
-split(j, 128)
-reorder([i.o, j.o, j.i, i.i])
-bind(i.o, grid.y)
-bind(j.o, grid.x)
-bind(j.i, thread.x)
-unroll(i.i)
