@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from evolve.agents.base import Context, Parent, Proposal
-from evolve.agents.expert import columns, fallback, maps, products, rows, scans, tiles
+from evolve.agents.expert import columns, counts, fallback, maps, products, rows, scans, tiles
 from evolve.agents.expert.fixed import factors, fixed
 from evolve.agents.expert.shape import describe
 from evolve.agents.expert.sketch import Sketch
@@ -43,6 +43,7 @@ def sketches(kernel: Kernel, sizes: Mapping[str, int]) -> list[Sketch]:
     known = dict(sizes)
     shape = describe(kernel, known)
     families = (
+        counts.sketches(kernel, shape),
         products.sketches(shape, known),
         tiles.sketches(shape, known),
         scans.sketches(shape, known),
