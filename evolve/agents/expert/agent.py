@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from evolve.agents.base import Context, Parent, Proposal
-from evolve.agents.expert import columns, counts, fallback, maps, products, rows, scans, tiles
+from evolve.agents.expert import columns, counts, fallback, maps, products, rows, scans, stencils, tiles
 from evolve.agents.expert.fixed import factors, fixed
 from evolve.agents.expert.shape import describe
 from evolve.agents.expert.sketch import Sketch
@@ -49,7 +49,8 @@ def sketches(kernel: Kernel, sizes: Mapping[str, int]) -> list[Sketch]:
         scans.sketches(shape, known),
         columns.sketches(shape, known),
         rows.sketches(shape, known),
-        maps.rows_a_thread(shape, known),
+        stencils.in_vectors(shape, known),
+        stencils.rows_a_thread(shape, known),
         maps.sketches(shape, known),
         maps.vector_rows(shape, known),
     )

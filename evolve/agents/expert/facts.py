@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import lcm
 
 from evolve.agents.expert.shape import Shape, size_of
+from evolve.ir.expr import Const
 from evolve.ir.visit import variables
 
 
@@ -30,6 +31,18 @@ class Facts:
                 return False
             if each > 1:
                 self._divides[name] = lcm(self._divides.get(name, 1), each)
+        return True
+
+    def length(self, array: str, divisor: int) -> bool:
+        """Needs the array's last extent to be a multiple of `divisor`; False if it is no size, or not when
+        timed."""
+        extent = self._shape.lengths.get(array)
+        if isinstance(extent, Const):
+            return int(extent.value) % divisor == 0
+        size = None if extent is None else size_of(extent)
+        if size is None or self._sizes[size] % divisor:
+            return False
+        self._divides[size] = lcm(self._divides.get(size, 1), divisor)
         return True
 
     def _formula(self, loop: str) -> bool:

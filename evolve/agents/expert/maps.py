@@ -9,19 +9,11 @@ from evolve.agents.expert.facts import Facts
 from evolve.agents.expert.grids import on_grid
 from evolve.agents.expert.shape import Inner, Shape
 from evolve.agents.expert.sketch import Sketch
-from evolve.agents.expert.text import call, choice, each, in_order, program
-from evolve.ir.affine import linear
-from evolve.ir.effects import Mode
-from evolve.ir.expr import Var
-from evolve.ir.visit import variables
+from evolve.agents.expert.text import call, choice, in_order, program
 
 WIDTHS = (4, 2, 1)
 THREADS = (256, 512, 128, 1024)
 CHUNKS = (2, 4, 1)
-ROWS = (16, 8, 32, 4, 2)
-FEW_ROWS = (8, 4)
-"""Where the rows are held in registers."""
-THREADS_OF_ROWS = (128, 256, 64)
 BLOCK = 256
 NARROW = 128
 """Below so many threads along the contiguous loop a block takes several rows."""
@@ -155,92 +147,6 @@ def _with_lane(
             f"the {trips} elements of a thread in one access, {chunk} of them in flight",
             ("latency", "uncoalesced", "instructions"),
         )
-
-
-def rows_a_thread(shape: Shape, sizes: dict[str, int]) -> Iterator[Sketch]:
-    """Programs in which a thread computes neighbouring rows, so that what they share is loaded once."""
-    if not shape.is_small or len(shape.parallel) < 2:
-        return
-    fast = shape.fastest(shape.parallel) or shape.parallel[-1]
-    *others, row = [x for x in shape.parallel if x != fast]
-    if not _shares(shape, row):
-        return
-    inside = [x.name for x in shape.inner]
-    # Pairs: what neighbours along the row share is loaded once too. A vector loop holds stores only; around
-    # anything else the pairs are those of a copy in registers.
-    plain = not shape.declares and not inside
-    copied = [] if plain else _in_pairs(shape, row, fast)
-    for width in (2, 1):
-        facts = Facts(shape, sizes)
-        if width > 1 and not ((plain or copied) and facts.multiple(fast, width)):
-            continue
-        rest, lanes = (f"{fast}.o", [f"{fast}.i"]) if width > 1 else (fast, [])
-        copies = copied if lanes else []
-        last = [f"{b}_rows.{shape.ranks[b] - 1}" for b in copies]
-        for rows in ROWS if not copies else FEW_ROWS:
-            binds = on_grid(
-                [*((x, shape.trips[x]) for x in others), (f"{row}.o", -(-shape.trips[row] // rows))],
-                (f"{rest}.o", -(-shape.trips[fast] // (width * THREADS_OF_ROWS[0]))),
-            )
-            if binds is None:
-                continue
-            yield Sketch(
-                program(
-                    facts.statement(),
-                    in_order(shape.parallel, [*others, row, fast]),
-                    f"split({row}, {rows})",
-                    f"split({fast}, {width})" if lanes else None,
-                    f"split({rest}, {choice(list(THREADS_OF_ROWS))})",
-                    call("reorder", [f"{row}.o", f"{rest}.o", f"{rest}.i", f"{row}.i", *lanes]),
-                    *binds,
-                    f"bind({rest}.i, thread.x)",
-                    *(f"{b}_rows = stage({b}, at={rest}.i, scope=register)" for b in copies),
-                    call("vectorize", last, width),
-                    call("unroll", [f"{b}_rows.{shape.ranks[b] - 2}" for b in copies] + each("o", last)),
-                    call("unroll", [f"{row}.i", *(lanes if copies else ()), *inside]),
-                    f"vectorize({fast}.i, {width})" if lanes and not copies else None,
-                ),
-                f"{rows} rows a thread{', in pairs' if lanes else ''}: what neighbours share is loaded once",
-                ("redundant_l2", "redundant_dram", "global_accesses", "latency"),
-            )
-
-
-def _in_pairs(shape: Shape, row: str, fast: str) -> list[str]:
-    """Matrices of which two neighbours along `fast` read whole pairs, more than one, and several rows."""
-    small = {x.name for x in shape.inner}
-    out = []
-    for b in dict.fromkeys(w.buffer for w in shape.walks):
-        reads = [w for w in shape.reads_of(b) if row in w.uses]
-        if b in shape.written or not reads or shape.ranks[b] < 2:
-            continue
-        first, last = [], []
-        for w in reads:
-            along = linear(w.indices[-1])
-            steps = dict(along.terms)
-            moved = {n for n in small if Var(n) in steps}
-            if steps.pop(Var(fast), 0) != 1 or any(steps.pop(Var(n)) != 1 for n in moved) or steps:
-                break
-            first.append(along.constant)
-            last.append(along.constant + sum(shape.trips[n] - 1 for n in moved))
-        else:
-            if min(first) % 2 == 0 and (max(last) - min(first)) % 2 == 0 and max(last) > min(first):
-                out.append(b)
-    return out
-
-
-def _shares(shape: Shape, row: str) -> bool:
-    """Whether neighbouring iterations of `row` read the same elements: `x[row]` beside `x[row + 1]`, or
-    `x[row + d]` with a short loop over d."""
-    small = frozenset(x.name for x in shape.inner)
-    for w in shape.walks:
-        for d, subscript in enumerate(w.indices):
-            if w.mode is not Mode.READ or row not in variables(subscript):
-                continue
-            if variables(subscript) & small:
-                return True
-            if any(x.indices[d] != subscript for x in shape.reads_of(w.buffer)):
-                return True
-    return False
 
 
 def vector_rows(shape: Shape, sizes: dict[str, int]) -> Iterator[Sketch]:

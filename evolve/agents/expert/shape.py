@@ -80,6 +80,7 @@ class Shape:
 
     trips    the loops' trip counts at the timed sizes
     ranks    dimensions of each array
+    lengths  each array's last extent
     targets  what reductions update, by name
     declares whether variables are declared inside the loops
     """
@@ -92,6 +93,7 @@ class Shape:
     trips: dict[str, int]
     written: frozenset[str]
     ranks: dict[str, int]
+    lengths: dict[str, Expr]
     targets: tuple[str, ...]
     declares: bool
 
@@ -163,6 +165,7 @@ def describe(kernel: Kernel, sizes: dict[str, int]) -> Shape:
         trips=_trips(extents, sizes),
         written=frozenset(w.buffer for w in walks if w.mode is not Mode.READ),
         ranks={b.name: len(b.extents) for b in kernel.buffers},
+        lengths={b.name: b.extents[-1] for b in kernel.buffers if b.extents},
         declares=any(isinstance(site.stmt, Alloc) for site in walk(kernel.body)),
         targets=tuple(sorted({leaf.buffer for leaf, _ in leaves(kernel.body) if isinstance(leaf, Reduce)})),
     )

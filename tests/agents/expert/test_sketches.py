@@ -7,8 +7,8 @@ import pytest
 from evolve.agents.expert.agent import sketches
 from evolve.agents.expert.facts import Facts
 from evolve.agents.expert.grids import on_grid
-from evolve.agents.expert.maps import rows_a_thread
 from evolve.agents.expert.shape import describe
+from evolve.agents.expert.stencils import in_vectors, rows_a_thread
 from evolve.agents.holes import read_template
 from evolve.dsl.parser import parse
 from evolve.frontend.lift import lift
@@ -94,6 +94,22 @@ def test_neighbouring_rows_come_in_pairs_of_columns(name: str, cols: int, pairs:
         template = read_template(sketch.text)
         compiled = problem.compile(parse(template.fill((0,) * len(template.choices))))
         assert compiled.verdict == "PROVED", (sketch.text, compiled.diagnostics)
+
+
+@pytest.mark.parametrize("name", ["stencil", "stencil3x3"])
+def test_stencils_are_offered_in_aligned_vectors_first(name: str) -> None:
+    problem = problem_of(name, (KERNELS / f"{name}.cu").read_text())
+    kernel = problem.info().kernel
+    sizes = {"rows": 8192, "cols": 8192}
+    found = list(in_vectors(describe(kernel, sizes), sizes))
+    assert [s.text for s in sketches(kernel, sizes)][:2] == [s.text for s in found]
+    for sketch in found:
+        assert "shift(" in sketch.text and "align=4" in sketch.text
+        template = read_template(sketch.text)
+        compiled = problem.compile(parse(template.fill((0,) * len(template.choices))))
+        assert compiled.verdict == "PROVED", (sketch.text, compiled.diagnostics)
+    odd = {"rows": 8192, "cols": 8190}
+    assert not list(in_vectors(describe(kernel, odd), odd))
 
 
 def test_needs_join_into_one_condition_that_holds() -> None:
