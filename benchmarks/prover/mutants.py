@@ -9,8 +9,9 @@ A mutant is `evolve.legality` with one thing taken out:
                   early exit, never or always true
     restriction   one intersection or subtraction of isl sets left out
 
-Tests are collected and run once; then for each mutant a child process runs them, quickest first, until
-one fails. Only tests that judge verdicts are among them (`TESTS`), no random search over programs.
+Tests are collected and run once; then for each mutant a child process runs them, the last to kill and the
+quickest first, until one fails. Only tests that judge verdicts are among them (`TESTS`), no random search
+over programs.
 A survivor is either a hole in the tests or listed in `EQUIVALENT` with the reason why nothing can show it.
 """
 
@@ -236,6 +237,8 @@ class Plugin:
             if self.only not in m.id:
                 continue
             by = self._killed_by(m, items)
+            # What has killed one is asked first about the next.
+            items.sort(key=lambda item: item.nodeid != by)
             self.results[m.id] = {"kind": m.kind, "line": m.line, "killed_by": by}
             print(f"{'killed  ' if by else 'SURVIVED'} {m.module}:{m.line} {m.id}", flush=True)
         return True

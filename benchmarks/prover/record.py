@@ -88,14 +88,13 @@ def batch(args: tuple[int, int]) -> tuple[int, float, list[dict[str, Any]]]:
     rows: list[dict[str, Any]] = []
     for n in range(FAMILIES):
         rng = random.Random(f"{seed} {number} {n}")
-        for case in family(rng):
-            try:
+        try:
+            for case in family(rng):
                 j = judged(case, rng)
-            except Exception as e:  # the prover answers, whatever it is asked
-                error = f"{type(e).__name__}: {e}"
-                rows.append({"digest": digest(case), "verdict": "raised", "text": case.text, "error": error})
-                continue
-            rows.append(one(j) if j else {"digest": digest(case), "verdict": "unjudged"})
+                rows.append(one(j) if j else {"digest": digest(case), "verdict": "unjudged"})
+        except Exception as e:  # neither a transform nor the prover may end so
+            error = f"{type(e).__name__}: {e}"
+            rows.append({"digest": f"{seed} {number} {n}", "verdict": "raised", "error": error})
     return number, time.process_time() - start, rows
 
 

@@ -20,7 +20,7 @@ from evolve.ir.poly import IslLimitError, NonAffineError, limited
 from evolve.ir.stmt import Barrier, Block, For, If, Reduce, Stmt, Store
 from evolve.ir.types import LoopKind
 from evolve.ir.visit import Site
-from evolve.legality.analysis import Analysis, analysis_of, facts_of, strip
+from evolve.legality.analysis import SET_UP, Analysis, analysis_of, facts_of, strip
 from evolve.legality.conflicts import Race
 from evolve.legality.instances import ModelError
 from evolve.legality.model import Model
@@ -54,18 +54,20 @@ def place(kernel: Kernel, limits: Limits | None = None) -> Kernel:
     operations = (limits or Limits()).operations
     current = replace(kernel, body=strip(kernel.body))
     try:
-        analysis = analysis_of(current, facts_of(kernel), operations)
-        hopeless: frozenset[tuple[str, str]] = frozenset()
-        for _ in range(_MOST):
-            model = analysis.model(current)
-            race = analysis.first_left(model, within=True, skip=hopeless)
-            if race is None:
-                return _minimal(current, analysis, hopeless)
-            gap = _gap(current, model, race, operations)
-            if gap is None:
-                hopeless |= {(race.first.name, race.second.name)}
-            else:
-                current = replace(current, body=_insert(current.body, gap.path, gap.position))
+        # Set-up between the queries proper, which have a limit each, is limited too.
+        with limited(SET_UP * operations):
+            analysis = analysis_of(current, facts_of(kernel), operations)
+            hopeless: frozenset[tuple[str, str]] = frozenset()
+            for _ in range(_MOST):
+                model = analysis.model(current)
+                race = analysis.first_left(model, within=True, skip=hopeless)
+                if race is None:
+                    return _minimal(current, analysis, hopeless)
+                gap = _gap(current, model, race, operations)
+                if gap is None:
+                    hopeless |= {(race.first.name, race.second.name)}
+                else:
+                    current = replace(current, body=_insert(current.body, gap.path, gap.position))
     except (ModelError, NonAffineError, IslLimitError):
         pass
     return current

@@ -88,23 +88,24 @@ def _prove(source: Kernel, target: Kernel, limits: Limits, skip: Collection[str]
     start = time.perf_counter()
     try:
         _keeps_assumptions(source, facts)
-        original = _original(source, facts, limits, skip)
-        analysis = analysis_of(target, facts, limits.operations)
-        sizes = analysis.bare.sizes
-        with limited(limits.operations):
-            _same_parameters(source, target, sizes)
-        opaque = sizes.opaque
-        if sizes.known.is_empty():
-            raise ModelError("E-ASSUME", "no sizes satisfy the assumptions")
-        model = analysis.model(target)
-        launch = (
-            *alignments(target),
-            *map(print_expr, grid_facts(target)),
-            *map(print_premise, target.contents),
-        )
-        parts = _parts(target, facts, limits)
-        proof = Proof(original, model, analysis, Flow(model, limits.operations), limits, parts)
-        findings += proof.claims()
+        with limited(SET_UP * limits.operations):
+            original = _original(source, facts, limits, skip)
+            analysis = analysis_of(target, facts, limits.operations)
+            sizes = analysis.bare.sizes
+            with limited(limits.operations):
+                _same_parameters(source, target, sizes)
+            opaque = sizes.opaque
+            if sizes.known.is_empty():
+                raise ModelError("E-ASSUME", "no sizes satisfy the assumptions")
+            model = analysis.model(target)
+            launch = (
+                *alignments(target),
+                *map(print_expr, grid_facts(target)),
+                *map(print_premise, target.contents),
+            )
+            parts = _parts(target, facts, limits)
+            proof = Proof(original, model, analysis, Flow(model, limits.operations), limits, parts)
+            findings += proof.claims()
     except (ModelError, NonAffineError, IslLimitError) as e:
         findings.append(_from_error(e))
     runs.append(CheckRun("model", _since(start)))

@@ -16,7 +16,7 @@ from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Leaf, Stmt, Store
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import Site, fresh, leaves, local_buffers, rewrite, substitute_block, walk
 from evolve.transforms.call import Call, Result, loop_of, transform
-from evolve.transforms.edit import less, replace_loop, touched
+from evolve.transforms.edit import declared_in, less, replace_loop, touched
 from evolve.transforms.memory import MAX_SHARED_BYTES
 from evolve.transforms.names import taken_names
 from evolve.transforms.nests import with_leading
@@ -111,7 +111,9 @@ def pipeline(call: Call) -> Result:
 def _fills(kernel: Kernel, site: Site, ahead: int) -> Iterator[Stmt]:
     """The statements of the loop's body that do nothing but fill versions of shared buffers."""
     loop = loop_of(site)
-    local = local_buffers(kernel.body)
+    # A buffer that the body declares has no versions, although a first extent of 1 looks like one.
+    inside = declared_in(loop.body)
+    local = {name: b for name, b in local_buffers(kernel.body).items() if name not in inside}
     ranges = ranges_at(kernel, (*site.path, loop))
     written = touched(loop.body)[1]
     for s in loop.body.stmts:

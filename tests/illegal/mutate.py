@@ -24,9 +24,17 @@ from evolve.ir.expr import (
     var,
 )
 from evolve.ir.kernel import Kernel
-from evolve.ir.stmt import Alloc, Barrier, Block, For, If, Origin, Reduce, Stmt, Store
+from evolve.ir.stmt import Alloc, Barrier, Block, Boundary, For, If, Origin, Reduce, Stmt, Store
 from evolve.ir.types import MAX, MIN, SUM, DType, LoopKind, Space
-from evolve.ir.visit import loads, map_expr, subexpressions, substitute_block, variables, walk
+from evolve.ir.visit import (
+    loads,
+    map_block_exprs,
+    map_expr,
+    subexpressions,
+    substitute_block,
+    variables,
+    walk,
+)
 from tests.illegal.edits import blocks, equal, less, pick, swap_in, with_block
 
 Change = Callable[[Stmt], "Stmt | tuple[Stmt, ...] | None"]
@@ -512,6 +520,49 @@ def _stride(k: Kernel, rng: random.Random) -> Kernel:
     return swap_in(k, leaf, new)
 
 
+def _not_atomic(k: Kernel, rng: random.Random) -> Kernel:
+    """An update that other threads make too, no longer indivisible; or the other way round."""
+    leaf = pick(k, rng, Reduce)
+    assert isinstance(leaf, Reduce)
+    return swap_in(k, leaf, replace(leaf, atomic=not leaf.atomic))
+
+
+def _fewer_versions(k: Kernel, rng: random.Random) -> Kernel:
+    """One version less of a buffer whose first subscript counts versions."""
+    many = [s.stmt for s in walk(k.body) if isinstance(s.stmt, Alloc) and _versions(k, s.stmt)]
+    if not many:
+        raise LookupError
+    alloc = rng.choice(many)
+    b, n = alloc.buffer, _versions(k, alloc) - 1
+
+    def fewer(indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        return (mod(indices[0], n), *indices[1:])
+
+    def change(e: Expr) -> Expr:
+        return replace(e, indices=fewer(e.indices)) if isinstance(e, Load) and e.buffer == b.name else e
+
+    k = replace(k, body=map_block_exprs(k.body, lambda e: map_expr(e, change)))
+    alloc = next(s.stmt for s in walk(k.body) if isinstance(s.stmt, Alloc) and s.stmt.buffer.name == b.name)
+    k = swap_in(k, alloc, Alloc(replace(b, extents=(index(n), *b.extents[1:]))))
+    for s in list(walk(k.body)):
+        if isinstance(s.stmt, Store | Reduce) and s.stmt.buffer == b.name:
+            k = swap_in(k, s.stmt, replace(s.stmt, indices=fewer(s.stmt.indices)))
+    return k
+
+
+def _versions(k: Kernel, alloc: Alloc) -> int:
+    """The extent of the first dimension when some first subscript is taken modulo that, else 0."""
+    b = alloc.buffer
+    if not b.extents or not isinstance(b.extents[0], Const) or int(b.extents[0].value) < 2:
+        return 0
+    n = int(b.extents[0].value)
+    firsts = [
+        s.stmt.indices[0] for s in walk(k.body) if isinstance(s.stmt, Store) and s.stmt.buffer == b.name
+    ]
+    counted = any(isinstance(i, Binary) and i.op is BinaryOp.MOD and i.rhs == index(n) for i in firsts)
+    return n if counted else 0
+
+
 DAMAGE: dict[str, Callable[[Kernel, random.Random], Kernel]] = {
     "a barrier dropped": _drop_barrier,
     "a barrier moved": _move_barrier,
@@ -549,4 +600,7 @@ DAMAGE: dict[str, Callable[[Kernel, random.Random], Kernel]] = {
     "a start dropped": _no_start,
     "operands swapped": _swapped_operands,
     "a stride changed": _stride,
+    "a launch's end dropped": _drop(Boundary),
+    "an update not atomic": _not_atomic,
+    "one version fewer": _fewer_versions,
 }

@@ -20,6 +20,7 @@ from typing import Any
 
 from evolve.ir.expr import Expr
 from evolve.ir.kernel import Kernel
+from evolve.ir.launches import launches, scratch
 from evolve.ir.stmt import For, Leaf
 from evolve.ir.types import LoopKind
 from evolve.ir.visit import walk
@@ -65,20 +66,25 @@ class Now:
 
 
 class Array:
-    """A global array. `marks` is None for one that nobody writes."""
+    """A global array. `marks` is None for one that nobody writes; scratch starts undefined, others given."""
 
-    def __init__(self, name: str, shape: Cell, now: Now, *, written: bool) -> None:
-        self.name, self.shape, self.now = name, shape, now
+    def __init__(self, name: str, shape: Cell, now: Now, *, written: bool, given: bool) -> None:
+        self.name, self.shape, self.now, self.given = name, shape, now, given
         self.cells: dict[Cell, Any] = {}
         self.marks: dict[Cell, list[int]] | None = {} if written else None
 
     def get(self, i: Cell) -> Any:
         if self.marks is not None:
             _read(self.marks, i, self.now)
+        return self.content(i)
+
+    def content(self, i: Cell) -> Any:
         try:
             return self.cells[i]
         except KeyError:
             _inside(i, self.shape)
+            if not self.given:
+                raise FaultError("undefined") from None
             value = self.cells[i] = hash(("in", self.name, i))
             return value
 
@@ -87,6 +93,12 @@ class Array:
         assert self.marks is not None
         _write(self.marks, i, self.now)
         self.cells[i] = value
+
+    def update(self, i: Cell, monoid: str, identity: int, value: Any) -> None:
+        """An atomic update."""
+        assert self.marks is not None
+        _update(self.marks, i, self.now)
+        self.cells[i] = combine(monoid, identity, self.content(i), value)
 
 
 class Local:
@@ -100,6 +112,9 @@ class Local:
     def get(self, i: Cell, tag: Any = ()) -> Any:
         if self.now is not None:
             _read(self.marks, i, self.now)
+        return self.content(i, tag)
+
+    def content(self, i: Cell, tag: Any) -> Any:
         found = self.cells.get(i)
         if found is None or found[0] != tag:
             _inside(i, self.shape)
@@ -112,6 +127,12 @@ class Local:
             _write(self.marks, i, self.now)
         self.cells[i] = (tag, value)
 
+    def update(self, i: Cell, monoid: str, identity: int, value: Any, tag: Any = ()) -> None:
+        """An atomic update."""
+        if self.now is not None:
+            _update(self.marks, i, self.now)
+        self.cells[i] = (tag, combine(monoid, identity, self.content(i, tag), value))
+
 
 def _inside(i: Cell, shape: Cell) -> None:
     for x, n in zip(i, shape, strict=True):
@@ -119,36 +140,51 @@ def _inside(i: Cell, shape: Cell) -> None:
             raise FaultError("bounds")
 
 
-# A mark: block, epoch, thread of the last write; block, epoch, thread of reads. -1: none, -2: several.
+# A mark: block, epoch and thread of the last write, of reads, and of atomic updates. -1: none, -2: several.
+WRITES, READS, UPDATES = 0, 3, 6
+
+
+def _at(marks: dict[Cell, list[int]], i: Cell) -> list[int]:
+    m = marks.get(i)
+    if m is None:
+        m = marks[i] = [-1] * 9
+    return m
+
+
+def _unordered(m: list[int], at: int, now: Now) -> bool:
+    return m[at] != -1 and (m[at] != now.block or (m[at + 1] == now.epoch and m[at + 2] != now.thread))
+
+
+def _add(m: list[int], at: int, now: Now) -> None:
+    if m[at] == -1:
+        m[at : at + 3] = now.block, now.epoch, now.thread
+    elif m[at] != now.block:
+        m[at] = -2
+    elif m[at + 1] != now.epoch:
+        m[at + 1 : at + 3] = now.epoch, now.thread
+    elif m[at + 2] != now.thread:
+        m[at + 2] = -2
 
 
 def _read(marks: dict[Cell, list[int]], i: Cell, now: Now) -> None:
-    m = marks.get(i)
-    if m is None:
-        marks[i] = [-1, -1, -1, now.block, now.epoch, now.thread]
-        return
-    if m[0] != -1 and (m[0] != now.block or (m[1] == now.epoch and m[2] != now.thread)):
+    m = _at(marks, i)
+    if _unordered(m, WRITES, now) or _unordered(m, UPDATES, now):
         raise FaultError("race")
-    if m[3] == -1:
-        m[3:] = now.block, now.epoch, now.thread
-    elif m[3] != now.block:
-        m[3] = -2
-    elif m[4] != now.epoch:
-        m[4:] = now.epoch, now.thread
-    elif m[5] != now.thread:
-        m[5] = -2
+    _add(m, READS, now)
 
 
 def _write(marks: dict[Cell, list[int]], i: Cell, now: Now) -> None:
-    m = marks.get(i)
-    if m is None:
-        marks[i] = [now.block, now.epoch, now.thread, -1, -1, -1]
-        return
-    if m[0] != -1 and (m[0] != now.block or (m[1] == now.epoch and m[2] != now.thread)):
-        raise FaultError("race")
-    if m[3] != -1 and (m[3] != now.block or (m[4] == now.epoch and m[5] != now.thread)):
+    m = _at(marks, i)
+    if _unordered(m, WRITES, now) or _unordered(m, READS, now) or _unordered(m, UPDATES, now):
         raise FaultError("race")
     m[:3] = now.block, now.epoch, now.thread
+
+
+def _update(marks: dict[Cell, list[int]], i: Cell, now: Now) -> None:
+    m = _at(marks, i)
+    if _unordered(m, WRITES, now) or _unordered(m, READS, now):
+        raise FaultError("race")
+    _add(m, UPDATES, now)
 
 
 @dataclass(frozen=True)
@@ -217,20 +253,35 @@ def execute(
     Raises FaultError, and UnjudgedError for what this module has no meaning for.
     """
     rng = random.Random(seed)
-    threads, blocks = _shape(kernel, launch.sizes)
     now = Now()
     writes = frozenset(s.stmt.buffer for s in walk(kernel.body) if isinstance(s.stmt, Leaf))
     arrays = {
         b.name: Array(
-            b.name, tuple(_value(e, launch.sizes) for e in b.extents), now, written=b.name in writes
+            b.name,
+            tuple(_value(e, launch.sizes) for e in b.extents),
+            now,
+            written=b.name in writes,
+            given=b in kernel.buffers,
         )
-        for b in kernel.buffers
+        for b in (*kernel.buffers, *scratch(kernel))
     }
     for n, cells in launch.contents.items():
         arrays[n].cells |= {i: Whole(v) for i, v in cells.items()}
-    thread = _compiled(kernel, lockstep, claims is not None)(
-        arrays, launch.sizes, now, order == "interleaved"
-    )
+    for part in launches(kernel):
+        for a in arrays.values():
+            a.marks = None if a.marks is None else {}
+        thread = _compiled(part, lockstep, claims is not None)(
+            arrays, launch.sizes, now, order == "interleaved"
+        )
+        _launch(thread, _shape(part, launch.sizes), now, order, rng)
+    if claims is not None:
+        claims += now.claims
+    written = [a for a in arrays.values() if a.marks is not None and a.given]
+    return {(a.name, i): v for a in written for i, v in a.cells.items()}
+
+
+def _launch(thread: Any, shape: tuple[Cell, Cell], now: Now, order: str, rng: random.Random) -> None:
+    threads, blocks = shape
     grid = list(product(*map(range, blocks)))
     _shuffle(grid, order, rng)
     lanes = [(x, y, z) for z in range(threads[2]) for y in range(threads[1]) for x in range(threads[0])]
@@ -243,9 +294,6 @@ def execute(
         raise FaultError("launch") from e
     except KeyError as e:
         raise FaultError("undefined") from e
-    if claims is not None:
-        claims += now.claims
-    return {(a.name, i): v for a in arrays.values() if a.marks is not None for i, v in a.cells.items()}
 
 
 def _shuffle(items: list[Any], order: str, rng: random.Random) -> None:
@@ -269,7 +317,7 @@ def _shape(kernel: Kernel, sizes: Mapping[str, int]) -> tuple[Cell, Cell]:
             first = blocks[axis] == 1
             blocks[axis] = n if first else max(blocks[axis], n)
     count = threads[0] * threads[1] * threads[2]
-    if count > MOST_THREADS:
+    if count > (kernel.max_threads or MOST_THREADS):
         raise FaultError("launch")
     if count * blocks[0] * blocks[1] * blocks[2] > MOST_RUN:
         raise UnjudgedError("too many threads")

@@ -172,6 +172,8 @@ class Code:
             self.put(depth, f"{v} = {AXES[s.kind]}")
             self.put(depth, f"if {v} < {extent}:")
             self.block(s.body, depth + 1, (*around, s))
+        elif s.kind.is_scan:
+            self.scan(s, depth, around)
         elif s.kind.is_combine:
             self.combine(s, depth, around)
         elif s.kind is LoopKind.VECTOR and self.lockstep and _flat(s.body):
@@ -238,6 +240,41 @@ class Code:
         self.put(inner, "for i, w in L:")
         self.write(leaf, inner + 1, "i", "w")
 
+    def scan(self, s: For, depth: int, around: Sequence[For | If]) -> None:
+        """Each lane in turn keeps the total so far, then adds its partial; every thread has a total."""
+        first, leaf = (*s.body.stmts, None, None)[:2]
+        if not isinstance(first, Store) or not isinstance(leaf, Reduce) or len(s.body.stmts) != 2:
+            self.put(depth, "raise FaultError('launch')")
+            return
+        load = leaf.value
+        total = isinstance(first.value, Load) and first.value.buffer == leaf.buffer
+        if (
+            not total
+            or not isinstance(load, Load)
+            or not self.private(first.buffer, leaf.buffer, load.buffer)
+        ):
+            self.put(depth, "raise FaultError('launch')")
+            return
+        block = s.kind.meets_in_block
+        n, moment, v = self.site(), self.moment(around), name("v", s.var)
+        self.put(depth, f"yield ({'barrier' if block else 'warp'!r}, {n}, {moment})")
+        self.put(depth, f"k = ({n}, {moment}, me - tx)")
+        self.put(depth, "if k not in now.folded:")
+        self.partials(s, leaf, load, depth + 1)
+        combined = f"combine({leaf.monoid.name!r}, {self.identity(leaf)}, "
+        self.put(depth + 1, f"now.folded[k] = [{self.identity(leaf)}]")
+        self.put(depth + 1, f"for i, x in L: now.folded[k].append({combined}now.folded[k][-1], x))")
+        self.put(depth, f"yield ({'block' if block else 'warp'!r}, -{n}, {moment})")
+        self.put(depth, f"k = now.folded[{n}, {moment}, me - tx]")
+        self.put(depth, f"w = R[{leaf.buffer!r}].get({self.cell(leaf.indices)})")
+        self.put(depth, "if tx < len(k) - 1:")
+        self.put(depth + 1, f"{v} = tx")
+        self.put(depth + 1, f"R[{first.buffer!r}].put({self.cell(first.indices)}, {combined}w, k[tx]))")
+        self.put(depth, f"R[{leaf.buffer!r}].put({self.cell(leaf.indices)}, {combined}w, k[-1]))")
+
+    def private(self, *buffers: str) -> bool:
+        return all(self.buffers[b].space is Space.REGISTER for b in buffers)
+
     def partials(self, s: For, leaf: Reduce, load: Load, depth: int) -> None:
         """Into L: what each lane holds, and the cell it goes to."""
         v = name("v", s.var)
@@ -300,6 +337,10 @@ class Code:
     def write(self, s: Leaf, depth: int, cell: str, value: str) -> None:
         where, tag = self.place(s.buffer)
         if isinstance(s, Reduce):
+            if s.atomic:
+                update = f"{cell}, {s.monoid.name!r}, {self.identity(s)}, {value}{tag}"
+                self.put(depth, f"{where}.update({update})")
+                return
             value = f"combine({s.monoid.name!r}, {self.identity(s)}, {where}.get({cell}{tag}), {value})"
         self.put(depth, f"{where}.put({cell}, {value}{tag})")
 

@@ -96,3 +96,12 @@ def test_what_the_loop_writes_is_not_loaded_ahead() -> None:
     with pytest.raises(RefusedError) as e:
         applied("saxpy", program.replace("stage(x", "stage(y"))
     assert e.value.diagnostic.code == "E-STAGE-WRITTEN"
+
+
+def test_a_window_of_one_element_that_the_loop_declares_stays_there() -> None:
+    """Its subscript 0 is the iteration modulo 1, but it has no version outside of the loop."""
+    program = "specialize(n == 6)\nstage(a, at=i, scope=shared)\nstage(b, at=i, scope=shared)\n"
+    after = applied("vecadd", program + "multi_buffer(a_s)\npipeline(i)")
+    local = local_buffers(after.kernel.body)
+    assert "a_s.next" in local and "b_s.next" not in local
+    assert prove(KERNELS["vecadd"](), finish(after.kernel)).proved
