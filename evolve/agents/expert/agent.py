@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from evolve.agents.base import Context, Parent, Proposal
-from evolve.agents.expert import columns, counts, fallback, maps, products, rows, scans, stencils, tiles
+from evolve.agents.expert import (
+    columns,
+    counts,
+    fallback,
+    maps,
+    products,
+    rows,
+    scans,
+    stencils,
+    tiles,
+    windows,
+)
 from evolve.agents.expert.fixed import factors, fixed
-from evolve.agents.expert.shape import describe
+from evolve.agents.expert.shape import describe, few
 from evolve.agents.expert.sketch import Sketch
 from evolve.agents.expert.variations import variations
 from evolve.ir.kernel import Kernel
@@ -42,8 +53,12 @@ def sketches(kernel: Kernel, sizes: Mapping[str, int]) -> list[Sketch]:
     """All sketches for a lifted kernel at the sizes that are timed, favourites first."""
     known = dict(sizes)
     shape = describe(kernel, known)
+    counted = few(shape, known)
+    if counted:
+        shape = describe(kernel, known, counted)
     families = (
         counts.sketches(kernel, shape),
+        windows.sketches(shape, known),
         products.sketches(shape, known),
         tiles.sketches(shape, known),
         scans.sketches(shape, known),
@@ -54,7 +69,7 @@ def sketches(kernel: Kernel, sizes: Mapping[str, int]) -> list[Sketch]:
         maps.sketches(shape, known),
         maps.vector_rows(shape, known),
     )
-    names = factors(shape)
+    names = tuple(sorted({*factors(shape), *counted}))
     found = {s.text: s for family in families for s in (fixed(x, names, known) for x in family)}
     for s in (fixed(x, names, known) for x in fallback.sketches(shape, known)):
         found.setdefault(s.text, s)

@@ -8,12 +8,15 @@ MAX_YZ = 65535
 """Blocks along grid.y and grid.z (CUDA programming guide, technical specifications)."""
 
 
-def on_grid(outer: Sequence[tuple[str, int]], fast: tuple[str, int]) -> list[str] | None:
+def on_grid(
+    outer: Sequence[tuple[str, int]], fast: tuple[str, int], first: str | None = None
+) -> list[str] | None:
     """`bind`s of at most two outer loops and the fast one, given with their trips; None if they do not fit.
 
-    grid.x, the only long axis, goes to the fast loop unless another one needs it.
+    grid.x, the only long axis and the one along which neighbouring blocks run together, goes to `first`, by
+    default to the fast loop, unless another one needs it.
     """
-    loops = [fast, *reversed(outer)]
+    loops = sorted([fast, *reversed(outer)], key=lambda x: x[0] != first)
     if len(loops) > 3:
         return None
     long = [x for x in loops if x[1] > MAX_YZ]

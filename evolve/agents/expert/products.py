@@ -21,6 +21,8 @@ BLOCKS = (
     (64, 128, 8, 8),
 )
 """Block rows, block columns, rows and columns a thread: 128 or 256 threads each."""
+SMALL_BLOCKS = ((32, 32, 8, 4), (32, 32, 4, 4), (16, 16, 4, 4))
+"""The same for matrices that are smaller than those blocks: a warp or two each."""
 DEPTHS = (32, 16, 8)
 VECTOR = 4
 FORMS = ("steps one by one", "wide fragments")
@@ -88,9 +90,9 @@ def sketches(shape: Shape, sizes: dict[str, int]) -> Iterator[Sketch]:
     if product is None:
         return
     offered = 0
-    for whole in (True, False):
-        # Conditions cost registers: guarded tiles are small ones.
-        for bm, bn, rm, rn in BLOCKS if whole else BLOCKS[1:4]:
+    # Conditions cost registers: guarded tiles are small ones.
+    for blocks, whole in ((BLOCKS, True), (SMALL_BLOCKS, True), (BLOCKS[1:4], False)):
+        for bm, bn, rm, rn in blocks:
             for depth in DEPTHS if whole else DEPTHS[1:]:
                 facts = Facts(shape, sizes)
                 wanted = {product.i: bm, product.j: bn, product.k: depth}

@@ -118,16 +118,24 @@ class _Rows:
     def _copies(self) -> list[str]:
         return [f"{b}_row.{self.shape.ranks[b] - 1}" for b in self.held]
 
+    def _shared_along(self) -> str | None:
+        """A loop around the rows along which blocks read the same rows of some array: they run together, so
+        that L2 still has them."""
+        for x in reversed(self.shape.parallel[:-1]):
+            if any(self.row in w.uses and x not in w.uses for w in self.shape.walks if w.mode is Mode.READ):
+                return x
+        return None
+
     def block_a_row(self, threads: list[int]) -> str | None:
         others = [(x, self.shape.trips[x]) for x in self.shape.parallel[:-1]]
-        binds = on_grid(others, (self.row, self.shape.trips[self.row]))
+        binds = on_grid(others, (self.row, self.shape.trips[self.row]), self._shared_along())
         return (
             None if binds is None else self._program(binds, self.row, "block_reduce", choice(threads), None)
         )
 
     def warp_a_row(self) -> str | None:
         others = [(x, self.shape.trips[x]) for x in self.shape.parallel[:-1]]
-        binds = on_grid(others, (f"{self.row}.o", self.shape.trips[self.row]))
+        binds = on_grid(others, (f"{self.row}.o", self.shape.trips[self.row]), self._shared_along())
         if binds is None:
             return None
         split = f"split({self.row}, {choice([4, 8, 2, 16])})"

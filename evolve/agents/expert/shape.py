@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
-from evolve.ir.affine import linear
+from evolve.ir.affine import linear, simplify
 from evolve.ir.effects import Mode, effects
-from evolve.ir.expr import Const, Expr, Var
+from evolve.ir.expr import Const, Expr, Var, index
 from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Alloc, Block, For, If, Reduce, Stmt, Store
 from evolve.ir.types import LoopKind
-from evolve.ir.visit import leaves, variables, walk
+from evolve.ir.visit import leaves, map_block_exprs, substitute, variables, walk
 from evolve.workload.implied import trips as runs
 
 SMALL = 16
@@ -134,8 +134,13 @@ class Shape:
         return best if best is not None and votes(best) else None
 
 
-def describe(kernel: Kernel, sizes: dict[str, int]) -> Shape:
-    """The shape of a lifted kernel. Raises ValueError on extents that are no function of sizes and loops."""
+def describe(kernel: Kernel, sizes: dict[str, int], known: frozenset[str] = frozenset()) -> Shape:
+    """The shape of a lifted kernel, the sizes in `known` as numbers.
+
+    Raises ValueError on extents that are no function of sizes and loops."""
+    by = {n: index(sizes[n]) for n in known}
+    if by:
+        kernel = replace(kernel, body=map_block_exprs(kernel.body, lambda e: simplify(substitute(e, by))))
     globals_ = {b.name: b for b in kernel.buffers}
     parallel: list[str] = []
     inner: list[Inner] = []
@@ -169,6 +174,15 @@ def describe(kernel: Kernel, sizes: dict[str, int]) -> Shape:
         declares=any(isinstance(site.stmt, Alloc) for site in walk(kernel.body)),
         targets=tuple(sorted({leaf.buffer for leaf, _ in leaves(kernel.body) if isinstance(leaf, Reduce)})),
     )
+
+
+def few(shape: Shape, sizes: dict[str, int]) -> frozenset[str]:
+    """Sizes that count the iterations of loops so short that they are part of a thread's work once these
+    sizes are numbers; none where some sequential loop is long."""
+    counting = [x for x in shape.inner if not isinstance(x.extent, Const)]
+    found = frozenset[str]().union(*(variables(x.extent) for x in counting))
+    short = prod(shape.trips[x.name] for x in shape.inner) <= SMALL
+    return found if short and found <= sizes.keys() - shape.extents.keys() else frozenset()
 
 
 def _trips(extents: dict[str, Expr], sizes: dict[str, int]) -> dict[str, int]:

@@ -74,6 +74,45 @@ def test_arrays_whose_rows_a_size_spaces_out_have_sketches_that_are_proved(name:
     assert all(s.text.count("specialize") == 1 for s in found)
 
 
+WINDOWS = {
+    "taps from a size": """__global__ void k(const float *x, const float *w, float *y, int n, int taps) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i >= n) return;
+        float s = 0.f;
+        for (int t = 0; t < taps; ++t) s += w[t] * x[i + t];
+        y[i] = s;
+    }""",
+    "rows, summed in memory": """__global__ void k(const float *x, float *y, int rows, int cols) {
+        int c = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y;
+        if (r >= rows || c >= cols - 4) return;
+        y[r * cols + c] = 0.f;
+        for (int t = 0; t < 5; ++t) y[r * cols + c] += x[r * cols + c + t];
+    }""",
+}
+
+
+@pytest.mark.parametrize("name", list(WINDOWS))
+def test_windows_along_the_contiguous_loop_come_in_registers(name: str) -> None:
+    sizes = "n = 1048576\ntaps = 7" if "taps" in name else "rows = 1024\ncols = 2048"
+    problem = problem_of("k", WINDOWS[name], f"[[timed]]\n{sizes}\n")
+    info = problem.info()
+    found = sketches(info.kernel, info.workload["sizes"])
+    assert "x_window = stage(x, " in found[0].text
+    for sketch in found[:4]:
+        template = read_template(sketch.text)
+        compiled = problem.compile(parse(template.fill((0,) * len(template.choices))))
+        assert compiled.verdict == "PROVED", (sketch.text, compiled.diagnostics)
+    assert all("taps == 7" in s.text for s in found) == ("taps" in name)
+
+
+def test_small_matrices_have_tiles_of_their_size() -> None:
+    info = problem_of("batched_matmul", (KERNELS / "batched_matmul.cu").read_text()).info()
+    found = sketches(info.kernel, info.workload["sizes"])
+    assert "tile([row, col], [32, 32])" in found[0].text
+    large = sketches(info.kernel, {**info.workload["sizes"], "m": 64, "n": 64})
+    assert not any("[32, 32]" in s.text for s in large[:6])
+
+
 def test_the_parts_of_a_nest_are_counted() -> None:
     e = EXTENDED["product with the second operand turned, scaled and added"]
     shape = describe(problem_of("nt", e.text).info().kernel, {"m": 128, "n": 128, "k": 128})
@@ -122,6 +161,13 @@ def test_needs_join_into_one_condition_that_holds() -> None:
     assert facts.statement() == "specialize(n % 12 == 0)"
     facts.constant("i")
     assert facts.statement() == "specialize(n == 12288)"
+
+
+def test_blocks_that_read_the_same_rows_run_together() -> None:
+    info = problem_of("masked_softmax", (KERNELS / "masked_softmax.cu").read_text()).info()
+    assert "bind(row, grid.x)\nbind(q, grid.y)" in sketches(info.kernel, info.workload["sizes"])[0].text
+    assert on_grid([("h", 8)], ("r", 9), "h") == ["bind(h, grid.x)", "bind(r, grid.y)"]
+    assert on_grid([("h", 8)], ("r", 100_000), "h") == ["bind(h, grid.y)", "bind(r, grid.x)"]
 
 
 def test_long_loops_go_to_the_long_axis_of_the_grid() -> None:
