@@ -91,11 +91,11 @@ def _axis(loop: For) -> LoopKind | None:
 
 
 def _private(kernel: Kernel, buffer: Buffer, site: Site) -> RegisterLayout:
-    ranges = ranges_at(kernel, site.path)
-    dims = []
-    for extent in buffer.extents:
-        dims.append((Digit(1, _constant(buffer, simplify(extent, ranges)), None),))
-    return RegisterLayout(buffer.name, tuple(dims))
+    extents = buffer.extents
+    if not all(isinstance(n, Const) for n in extents):
+        ranges = ranges_at(kernel, site.path)
+        extents = tuple(simplify(n, ranges) for n in extents)
+    return RegisterLayout(buffer.name, tuple((Digit(1, _constant(buffer, n), None),) for n in extents))
 
 
 def _constant(buffer: Buffer, extent: Expr) -> int:

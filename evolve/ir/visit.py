@@ -178,22 +178,22 @@ class Site:
 
 def walk(b: Block) -> Iterator[Site]:
     """Every statement in execution (textual) order, containers before their contents."""
-    yield from _walk(b, (), ())
+    out: list[Site] = []
+    _collect(b, (), (), out)
+    return iter(out)
 
 
-def _walk(b: Block, path: tuple[For | If, ...], in_else: tuple[bool, ...]) -> Iterator[Site]:
+def _collect(b: Block, path: tuple[For | If, ...], in_else: tuple[bool, ...], out: list[Site]) -> None:
+    """A list filled recursively: generators nested as deep as the loops are several times slower."""
     for s in b.stmts:
-        yield Site(s, path, in_else)
-        match s:
-            case Block():
-                yield from _walk(s, path, in_else)
-            case For():
-                yield from _walk(s.body, (*path, s), in_else)
-            case If():
-                yield from _walk(s.body, (*path, s), (*in_else, False))
-                yield from _walk(s.orelse, (*path, s), (*in_else, True))
-            case _:
-                pass
+        out.append(Site(s, path, in_else))
+        if isinstance(s, For):
+            _collect(s.body, (*path, s), in_else, out)
+        elif isinstance(s, If):
+            _collect(s.body, (*path, s), (*in_else, False), out)
+            _collect(s.orelse, (*path, s), (*in_else, True), out)
+        elif isinstance(s, Block):
+            _collect(s, path, in_else, out)
 
 
 def leaves(b: Block) -> Iterator[tuple[Leaf, Site]]:

@@ -17,7 +17,8 @@ it checks a cheap local precondition and leaves it to `evolve.legality` whether 
 `knowledge`   specialize
 `apply`       a statement, or a program, applied
 `moves`       the statements whose preconditions hold next; which to try a primitive's description says, by
-              rules that `domains` reads off the kernel
+              rules that `domains` reads off the kernel (`view`); results keep what a block `fits`, and
+              dependences seen at a glance (`order`) are not offered to be broken
 `call`        arguments resolved against a kernel, and the table of primitives
 `names`       what a program's names mean; `edit` finding, replacing, tidying
 """

@@ -7,105 +7,25 @@ numbers that fit an extent. It only leaves out what cannot be meant; the primiti
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import pairwise
 from math import prod
 from typing import TypeAlias
 
 from evolve.dsl.registry import Domain
-from evolve.ir.affine import linear, simplify
+from evolve.ir.affine import linear
 from evolve.ir.effects import Mode, effects
-from evolve.ir.expr import Const, Var
-from evolve.ir.kernel import Kernel
-from evolve.ir.launches import launches, phases
+from evolve.ir.errors import EvolveError
+from evolve.ir.evaluate import evaluate
+from evolve.ir.expr import Var
 from evolve.ir.scope import ranges_at
-from evolve.ir.stmt import Block, Buffer, For, If, Leaf, Reduce
+from evolve.ir.stmt import Block, For, If, Leaf, Reduce
 from evolve.ir.types import Cache, LoopKind, Space
-from evolve.ir.visit import Site, leaves, local_buffers, variables, walk
-from evolve.target.limits import STATIC_SHARED_BYTES, THREADS_MOST
-from evolve.transforms.edit import sites
+from evolve.ir.visit import leaves, variables, walk
+from evolve.target.limits import GRID_MOST
 from evolve.transforms.mapping import FREE
+from evolve.transforms.order import is_divided_in_order, is_joined_in_order, takes_turns
+from evolve.transforms.view import View, block_threads
 
 WARP = 32
-
-
-@dataclass(frozen=True)
-class MoveLimits:
-    """What the device allows, threads and bytes of shared memory a block, and what the kernel is run on.
-
-    `sizes` are the scalars of the timed launches by name: a size found there is specialized to those
-    values and to divisors of them only, so that the variant is one that runs. `numbers` replaces the values
-    that `dsl_spec/` has for a parameter, by `primitive.parameter` or `primitive.parameter.rule`.
-    """
-
-    threads: int = THREADS_MOST
-    shared_bytes: int = STATIC_SHARED_BYTES
-    sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    numbers: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class View:
-    """A kernel as the rules look at it; what several of them need is found once."""
-
-    kernel: Kernel
-    limits: MoveLimits
-
-    @cached_property
-    def loops(self) -> Mapping[str, Site]:
-        """All loops by name, in textual order."""
-        return sites(self.kernel)
-
-    @cached_property
-    def free(self) -> Mapping[str, For]:
-        """Loops that nothing executes in a special way yet."""
-        found = ((name, self.loop(name)) for name in self.loops)
-        return {name: loop for name, loop in found if loop.kind in FREE}
-
-    @cached_property
-    def extents(self) -> Mapping[str, int | None]:
-        """Constant extents; None where it is not constant."""
-        return {name: self._extent(site) for name, site in self.loops.items()}
-
-    @cached_property
-    def local(self) -> Mapping[str, Buffer]:
-        """Buffers declared in the kernel."""
-        return local_buffers(self.kernel.body)
-
-    @cached_property
-    def next_to(self) -> Mapping[str, str]:
-        """The next loop of the same block that is free as well, by loop."""
-        out: dict[str, str] = {}
-        blocks = [*phases(self.kernel.body), *(b for s in walk(self.kernel.body) for b in _bodies(s.stmt))]
-        for block in blocks:
-            beside = [s.var for s in block.stmts if isinstance(s, For) and s.kind in FREE]
-            out.update(pairwise(beside))
-        return out
-
-    def loop(self, name: str) -> For:
-        """The loop of that name."""
-        found = self.loops[name].stmt
-        assert isinstance(found, For)
-        return found
-
-    def used(self, loop: str, mode: Mode) -> list[str]:
-        """Buffers with such an access inside the loop, each once."""
-        accesses = (a for s in walk(self.loop(loop).body) for a in effects(s.stmt).accesses)
-        return list(dict.fromkeys(a.buffer for a in accesses if a.mode is mode))
-
-    def space(self, buffer: str) -> Space:
-        """Where a buffer lies."""
-        found = self.local.get(buffer)
-        return Space.GLOBAL if found is None else found.space
-
-    def _extent(self, site: Site) -> int | None:
-        assert isinstance(site.stmt, For)
-        extent = site.stmt.extent
-        if not isinstance(extent, Const):
-            extent = simplify(extent, ranges_at(self.kernel, site.path))
-        return int(extent.value) if isinstance(extent, Const) else None
-
 
 Chosen: TypeAlias = Mapping[str, str]
 Rule: TypeAlias = Callable[[View, Domain, Chosen], Iterator[str]]
@@ -136,9 +56,9 @@ def outermost(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
 @rule
 def small(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
     """Free loops of a constant extent that the threads of a block can share out."""
-    for name in view.free:
+    for name, loop in view.free.items():
         extent = view.extents[name]
-        if extent is not None and 1 < extent <= view.limits.threads:
+        if extent is not None and 1 < extent <= view.limits.threads and not takes_turns(loop):
             yield name
 
 
@@ -219,17 +139,21 @@ def swapped(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
 
 @rule
 def shared_out(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
-    """Free loops, and pairs of one directly inside the other."""
-    yield from view.free
-    yield from nest(view, domain, chosen)
+    """Free loops, and pairs of one directly inside the other, whose statements can be taken apart."""
+    for name, loop in view.free.items():
+        if is_divided_in_order((loop,)):
+            yield name
+        inner = _only_loop(loop.body)
+        if inner is not None and inner.kind in FREE and is_divided_in_order((loop, inner)):
+            yield f"[{name}, {inner.var}]"
 
 
 @rule
 def next_to(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
-    """The next free loop of the same block."""
+    """The next free loop of the same block, unless it has to wait for the first one's end."""
     assert domain.of is not None
     found = view.next_to.get(chosen[domain.of])
-    if found is not None:
+    if found is not None and is_joined_in_order(view.loop(chosen[domain.of]), view.loop(found)):
         yield found
 
 
@@ -243,15 +167,46 @@ def around(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
 
 
 @rule
+def roomy_axis(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Those of the grid's axes that have room for a loop at the sizes that are run, and hold none yet around
+    it."""
+    assert domain.of is not None
+    loop = chosen[domain.of]
+    taken = {x.kind for x in view.loops[loop].loops}
+    blocks = view.most(loop)
+    for axis in map(LoopKind, domain.values):
+        if axis not in taken and (blocks is None or blocks <= GRID_MOST[axis]):
+            yield axis.value
+
+
+@rule
+def alike(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Lists of free loops that a block's threads can share out only together: each is the digit of one stride
+    and extent of the subscripts of one register buffer."""
+    groups: dict[tuple[str, int, int, int], list[str]] = {}
+    for site in walk(view.kernel.body):
+        for access in effects(site.stmt).accesses:
+            if view.space(access.buffer) is not Space.REGISTER:
+                continue
+            for position, i in enumerate(access.indices):
+                for atom, stride in linear(i).terms:
+                    if isinstance(atom, Var) and atom.name in view.free:
+                        extent = view.extents[atom.name] or 0
+                        group = groups.setdefault((access.buffer, position, stride, extent), [])
+                        group += [] if atom.name in group else [atom.name]
+    found = (loops for (*_, n), loops in groups.items() if len(loops) > 1 and 1 < n <= view.limits.threads)
+    yield from dict.fromkeys(f"[{', '.join(loops)}]" for loops in found)
+
+
+@rule
 def cuts(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
     """Numbers that cut a loop, or each of a list of loops, into whole, smaller parts; all where the extent is
-    not known."""
+    not constant and its value not known. Where it is known by the sizes that are run, smaller numbers."""
     assert domain.of is not None
     loops = chosen[domain.of].strip("[]").split(", ")
     is_list = chosen[domain.of].startswith("[")
     for n in map(int, domain.values):
-        extents = [view.extents[x] for x in loops]
-        if all(x is None or (n < x and x % n == 0) for x in extents):
+        if all(_cuts(view, x, n) for x in loops):
             yield f"[{', '.join([str(n)] * len(loops))}]" if is_list else str(n)
 
 
@@ -373,10 +328,12 @@ def reversed_dimensions(view: View, domain: Domain, chosen: Chosen) -> Iterator[
 
 @rule
 def equals(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
-    """Sizes not known yet, equal to what they are run with, or else to one of the numbers."""
+    """Sizes not known yet, equal to what they are run with, or else to one of the numbers; none with which
+    the smallest arrays are too large to be executed under checks."""
     for name in _open_sizes(view):
-        for n in view.limits.sizes.get(name) or domain.values:
-            yield f"{name} == {n}"
+        for n in map(int, view.limits.sizes.get(name) or domain.values):
+            if _least_bytes(view, name, n) <= view.limits.checked_bytes:
+                yield f"{name} == {n}"
 
 
 @rule
@@ -389,22 +346,9 @@ def multiple_of(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
                 yield f"{name} % {n} == 0"
 
 
-def block_threads(kernel: Kernel) -> int:
-    """The threads of a block: for each axis the most iterations of a constant extent bound to it. Of several
-    launches, of the one with most."""
-    parts = launches(kernel)
-    if parts != (kernel,):
-        return max(map(block_threads, parts), default=1)
-    most: dict[LoopKind, int] = {}
-    for site in walk(kernel.body):
-        loop = site.stmt
-        if isinstance(loop, For) and loop.kind.is_thread:
-            extent = loop.extent
-            if not isinstance(extent, Const):
-                extent = simplify(extent, ranges_at(kernel, site.path))
-            if isinstance(extent, Const):
-                most[loop.kind] = max(most.get(loop.kind, 1), int(extent.value))
-    return prod(most.values())
+def _cuts(view: View, loop: str, n: int) -> bool:
+    constant, most = view.extents[loop], view.most(loop)
+    return (constant is None or constant % n == 0) and (most is None or n < most)
 
 
 def _open_sizes(view: View) -> Iterator[str]:
@@ -415,14 +359,26 @@ def _open_sizes(view: View) -> Iterator[str]:
             yield s.name
 
 
+def _least_bytes(view: View, fixed: str, value: int) -> int:
+    """Of all arrays, at the smallest sizes that the kernel's assumptions and one fixed size leave."""
+    ranges = ranges_at(view.kernel)
+    sizes = {
+        s.name: max(ranges.of(s.name)[0] or 1, ranges.divisors.get(s.name, 1))
+        for s in view.kernel.scalars
+        if s.is_size
+    } | {fixed: value}
+    try:
+        return sum(
+            b.dtype.size * prod(int(evaluate(n, sizes)) for n in b.extents) for b in view.kernel.buffers
+        )
+    except EvolveError:
+        return 0
+
+
 def _reducing(view: View) -> Iterator[str]:
     for name, loop in view.free.items():
         if view.extents[name] is not None and any(isinstance(s.stmt, Reduce) for s in walk(loop.body)):
             yield name
-
-
-def _bodies(s: object) -> tuple[Block, ...]:
-    return (s.body,) if isinstance(s, For | If) else ()
 
 
 def _only_loop(body: Block) -> For | None:

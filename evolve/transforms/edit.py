@@ -13,7 +13,7 @@ from evolve.ir.kernel import Kernel
 from evolve.ir.scope import conjuncts, ranges_at
 from evolve.ir.stmt import Alloc, Block, For, If, Origin, Reduce, Stmt, Store
 from evolve.ir.types import DType
-from evolve.ir.visit import Site, leaves, loads, loop_sites, map_expr, variables, walk
+from evolve.ir.visit import Site, leaves, loads, map_expr, variables, walk
 
 
 def replace_loop(kernel: Kernel, name: str, f: Callable[[For], Stmt | tuple[Stmt, ...]]) -> Kernel:
@@ -45,18 +45,28 @@ def _replace_loop_in(block: Block, name: str, f: Callable[[For], Stmt | tuple[St
     return None
 
 
-_SITES: list[tuple[Block, Mapping[str, Site]]] = []
+_SEEN: list[tuple[Block, tuple[Site, ...], dict[str, Site]]] = []
+
+
+def _seen(kernel: Kernel) -> tuple[Block, tuple[Site, ...], dict[str, Site]]:
+    """Remembered for the last few kernels, which are asked many times."""
+    for known in _SEEN:
+        if known[0] is kernel.body:
+            return known
+    found = tuple(walk(kernel.body))
+    _SEEN.append((kernel.body, found, {s.stmt.var: s for s in found if isinstance(s.stmt, For)}))
+    del _SEEN[:-8]
+    return _SEEN[-1]
+
+
+def all_sites(kernel: Kernel) -> tuple[Site, ...]:
+    """Every statement in textual order."""
+    return _seen(kernel)[1]
 
 
 def sites(kernel: Kernel) -> Mapping[str, Site]:
-    """Loops by name, in textual order; remembered for the last few kernels, which are asked many times."""
-    for body, known in _SITES:
-        if body is kernel.body:
-            return known
-    found = loop_sites(kernel.body)
-    _SITES.append((kernel.body, found))
-    del _SITES[:-8]
-    return found
+    """Loops by name, in textual order."""
+    return _seen(kernel)[2]
 
 
 def loop_at(kernel: Kernel, name: str) -> tuple[For, Site]:

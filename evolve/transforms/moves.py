@@ -12,13 +12,12 @@ from dataclasses import replace
 from evolve.dsl.diagnostic import RefusedError
 from evolve.dsl.parser import parse_statement
 from evolve.dsl.registry import Domain, Form, Primitive, primitives
-from evolve.ir.expr import Const
 from evolve.ir.kernel import Kernel
-from evolve.ir.types import Space
-from evolve.ir.visit import local_buffers
 from evolve.transforms.call import TRANSFORMS, Call
-from evolve.transforms.domains import RULES, MoveLimits, View, block_threads
+from evolve.transforms.domains import RULES
+from evolve.transforms.fits import Fit
 from evolve.transforms.names import NameTable
+from evolve.transforms.view import MoveLimits, View
 
 __all__ = ["MoveLimits", "candidates", "legal_moves"]
 
@@ -28,10 +27,12 @@ DEFAULT = MoveLimits()
 def legal_moves(kernel: Kernel, names: NameTable, limits: MoveLimits = DEFAULT) -> list[str]:
     """Statement texts that `evolve.transforms.apply.apply` accepts, in a fixed order, without repetition.
 
-    Numbers are drawn from short lists that fit the loop's extent. Accepted is not proved: a move may
-    still be refused by the prover, as an order that a dependence forbids.
+    Numbers are drawn from short lists that fit the loop's extent, and what fits a block before still does
+    (`transforms.fits`). Accepted is not proved: a move may still be refused by the prover, as an order that a
+    dependence forbids.
     """
     out: list[str] = []
+    fit = Fit(kernel, limits)
     for texts in candidates(kernel, limits):
         statement = parse_statement(texts[0])
         try:
@@ -39,7 +40,7 @@ def legal_moves(kernel: Kernel, names: NameTable, limits: MoveLimits = DEFAULT) 
             result, _ = TRANSFORMS[statement.primitive](Call(kernel, names, statement))
         except RefusedError:
             continue
-        if _fits(result, limits):
+        if fit.keeps(result):
             out.extend(texts)
     return out
 
@@ -85,20 +86,3 @@ def _text(primitive: Primitive, chosen: Mapping[str, str]) -> str:
         elif p.name in chosen and chosen[p.name] != str(p.default):
             parts.append(f"{p.name}={chosen[p.name]}")
     return f"{primitive.name}({', '.join(parts)})"
-
-
-def _fits(kernel: Kernel, limits: MoveLimits) -> bool:
-    """Whether a block has the threads and the shared memory."""
-    threads = min(limits.threads, kernel.max_threads or limits.threads)
-    return block_threads(kernel) <= threads and _shared_bytes(kernel) <= limits.shared_bytes
-
-
-def _shared_bytes(kernel: Kernel) -> int:
-    total = 0
-    for b in local_buffers(kernel.body).values():
-        if b.space is Space.SHARED:
-            size = b.dtype.size
-            for n, pad in zip(b.extents, b.padding or (0,) * len(b.extents), strict=True):
-                size *= (int(n.value) if isinstance(n, Const) else 0) + pad
-            total += size
-    return total
