@@ -4,7 +4,7 @@ A family module holds the primitives of one kind, each a function registered by 
 it checks a cheap local precondition and leaves it to `evolve.legality` whether the result is right.
 
 `loops`       split, tile, reorder
-`iteration`   shift
+`iteration`   shift, skew, collapse, peel
 `nests`       jam, distribute
 `mapping`     bind, launch_bounds, unroll, vectorize
 `memory`      stage, accumulate_in_register, set_layout; `window` finds the part of a buffer to stage

@@ -128,6 +128,24 @@ def nest(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
 
 
 @rule
+def sequential_nest(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Two loops of the source that run in order, one directly inside the other: `[outer, inner]`."""
+    for name, loop in view.free.items():
+        inner = _only_loop(loop.body)
+        if inner is not None and loop.kind is inner.kind is LoopKind.SERIAL:
+            yield f"[{name}, {inner.var}]"
+
+
+@rule
+def deciding(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Free loops inside which a condition depends on their number."""
+    for name, loop in view.free.items():
+        inside = (s.stmt for s in walk(loop.body))
+        if any(isinstance(s, If) and name in variables(s.cond) for s in inside):
+            yield name
+
+
+@rule
 def swapped(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
     """Two loops, one directly inside the other, in the other order: `[inner, outer]`."""
     for name in view.loops:

@@ -8,12 +8,22 @@ from dataclasses import replace
 from evolve.ir.affine import Ranges, simplify
 from evolve.ir.data import terms
 from evolve.ir.effects import effects
-from evolve.ir.expr import TRUE, Binary, BinaryOp, Const, Expr, Load, conjunction
+from evolve.ir.expr import TRUE, Binary, BinaryOp, Const, Expr, Load, Var, conjunction, var
 from evolve.ir.kernel import Kernel
 from evolve.ir.scope import conjuncts, ranges_at
 from evolve.ir.stmt import Alloc, Block, For, If, Origin, Reduce, Stmt, Store
 from evolve.ir.types import DType
-from evolve.ir.visit import Site, leaves, loads, map_expr, variables, walk
+from evolve.ir.visit import (
+    Site,
+    fresh,
+    leaves,
+    loads,
+    map_block_exprs,
+    map_expr,
+    rewrite,
+    variables,
+    walk,
+)
 
 
 def replace_loop(kernel: Kernel, name: str, f: Callable[[For], Stmt | tuple[Stmt, ...]]) -> Kernel:
@@ -111,6 +121,34 @@ def conflict(a: Block, b: Block) -> str | None:
 def declared_in(block: Block) -> frozenset[str]:
     """Buffers allocated anywhere in a block."""
     return frozenset(s.stmt.buffer.name for s in walk(block) if isinstance(s.stmt, Alloc))
+
+
+def renamed(block: Block, suffix: str, taken: set[str]) -> Block:
+    """A copy whose loops and buffers are called `<name>.<suffix>`; these names are added to `taken`."""
+    loops: dict[str, str] = {}
+    buffers: dict[str, str] = {}
+    for site in walk(block):
+        x = site.stmt
+        if isinstance(x, For | Alloc):
+            old, of = (x.var, loops) if isinstance(x, For) else (x.buffer.name, buffers)
+            of[old] = fresh(f"{old}.{suffix}", taken)
+            taken.add(of[old])
+
+    def in_expr(e: Expr) -> Expr:
+        if isinstance(e, Load) and e.buffer in buffers:
+            return replace(e, buffer=buffers[e.buffer])
+        return var(loops[e.name]) if isinstance(e, Var) and e.name in loops else e
+
+    def in_stmt(s: Stmt) -> Stmt | None:
+        if isinstance(s, For):
+            return replace(s, var=loops[s.var])
+        if isinstance(s, Alloc):
+            return Alloc(replace(s.buffer, name=buffers[s.buffer.name]))
+        if isinstance(s, Store | Reduce) and s.buffer in buffers:
+            return replace(s, buffer=buffers[s.buffer])
+        return None
+
+    return rewrite(map_block_exprs(block, lambda e: map_expr(e, in_expr)), in_stmt)
 
 
 def carried_write(loop: For) -> Store | Reduce | None:

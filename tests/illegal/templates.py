@@ -248,6 +248,7 @@ TEMPLATES: dict[str, list[str]] = {
         "specialize(cols == 9)\nbind(g, grid.x)\nbind(j, thread.x)\n",
         "specialize(cols == 9 and grids % 4 == 0)\nsplit(g, 4)\nbind(g.o, grid.x)\nbind(g.i, thread.y)\n"
         "bind(j, thread.x)\n",
+        "specialize(rows == 8)\nskew([i, j], by=2)\nreorder([j, i])\nbind(g, grid.x)\nbind(i, thread.x)\n",
     ],
 }
 

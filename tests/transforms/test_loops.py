@@ -122,18 +122,3 @@ def test_tile_names_its_results_outer_loops_first() -> None:
     order = [line.split()[1] for line in text.splitlines() if line.lstrip().startswith("for ")]
     assert order == ["a", "b", "p", "q"]
     assert "y[b * 16 + q, a * 8 + p]" in text
-
-
-def test_shift_counts_from_the_number_given() -> None:
-    assert body("stencil", "shift(j, 1)").startswith(
-        "for i in 0..rows + -2:   # parallel\n"
-        "  for j in 0..cols + -1:   # parallel\n"
-        "    if j >= 1:\n"
-        "      y[i + 1, j] = "
-    )
-
-
-@pytest.mark.parametrize("by", [1, 2, 7])
-def test_shift_keeps_the_instances(by: int) -> None:
-    kernel = applied("matmul", f"shift([i, k], {by})\nsplit(i, 4)").kernel
-    assert_same(KERNELS["matmul"](), kernel, 5, 3, 4)
