@@ -1,6 +1,6 @@
 specialize(cols % 4 == 0)
 shift([i, j], 1)
-split(i, 4)
+split(i, 2)
 split(i.o, 4)
 split(j, 4)
 split(j.o, 64)
