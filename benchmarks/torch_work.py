@@ -57,6 +57,9 @@ def works(torch: Any, scalars: Mapping[str, float]) -> dict[str, Work]:
     def row_sum(x: Tensor) -> Tensor:
         return x.sum(1)
 
+    def total(x: Tensor, out: Tensor) -> Tensor:
+        return out.add_(x.sum())
+
     def column_sum(x: Tensor) -> Tensor:
         return x.sum(0)
 
@@ -116,6 +119,7 @@ def works(torch: Any, scalars: Mapping[str, float]) -> dict[str, Work]:
         "cumsum": cumsum,
         "row_sum": row_sum,
         "column_sum": column_sum,
+        "total": total,
         "matvec": matvec,
         "gelu": gelu,
         "vecadd": add,

@@ -18,7 +18,7 @@ are measured or documented rates.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from math import ceil
 from typing import Any
@@ -87,6 +87,22 @@ class Estimate:
         terms = {name: t * scale for name, t in self.terms.items()}
         shares = {name: t * scale for name, t in self.shares.items()}
         return Breakdown(measured_s, "measured", terms, shares, self.facts)
+
+
+def together(parts: Sequence[Estimate]) -> Estimate:
+    """Launches that follow each other as one: what takes time adds up, the facts are those of the longest.
+
+    `parts` are not empty.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    longest = max(parts, key=lambda p: p.time_s)
+    terms, shares = (
+        {name: sum(m.get(name, 0.0) for m in maps) for name in dict.fromkeys(n for m in maps for n in m)}
+        for maps in ([p.terms for p in parts], [p.shares for p in parts])
+    )
+    time_s = sum(p.time_s for p in parts)
+    return Estimate(time_s, max(shares, key=lambda n: shares[n]), terms, shares, longest.facts)
 
 
 def estimate(

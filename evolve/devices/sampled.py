@@ -25,9 +25,9 @@ from evolve.toolchain.sass import Sass
 ACCESSES = 1_000_000
 """Traced accesses of all lanes that a launch may cost beyond its first block."""
 
-_SMALLER = ((32, 16), (16, 8))
-"""Divisors of the size at which the two traces run; the first pair that leaves `_LEAST` is taken."""
-_LEAST = 128
+_SMALLER = ((4096, 2048, 8192), (32, 16, 128), (16, 8, 128))
+"""Divisors of the size at which the two traces run, and what the first must leave; the first that do are
+taken. A thread that goes through 2^28 elements is traced through 2^16: a trace is held in memory."""
 
 Sizes = Mapping[str, int | float]
 LaunchesAt = Callable[[Sizes], tuple[int, Sequence[ConcreteLaunch]]]
@@ -132,8 +132,8 @@ def _smaller(
     shape = (variant, [(x.kernel, x.grid, x.block) for x in launches])
     for name in sorted(sizes, key=lambda n: (-sizes[n], n)):
         value = sizes[name]
-        for most, least in _SMALLER:
-            if not isinstance(value, int) or value % most or value // most < _LEAST:
+        for most, least, left in _SMALLER:
+            if not isinstance(value, int) or value % most or value // most < left:
                 continue
             found = {**sizes, name: value // most}, {**sizes, name: value // least}
             if all(_shape(launches_at(s)) == shape for s in found):

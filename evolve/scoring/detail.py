@@ -20,16 +20,16 @@ def describe(
     checked, at these `shapes`.
 
     Gives timed_variants, conditions (of all variants), registers a thread, shared_bytes a block and
-    local_bytes a thread (at each timed size), runs_checked, shapes_checked.
+    local_bytes a thread (at each timed size; of several launches the most), runs_checked, shapes_checked.
     """
-    used = [rendered.original if v < 0 else rendered.variants[v].launches[0] for v in variants]
-    resources = [cubin.kernels[x.kernel] for x in used]
+    used = [(rendered.original,) if v < 0 else rendered.variants[v].launches for v in variants]
+    resources = [[cubin.kernels[x.kernel] for x in launches] for launches in used]
     return {
         "timed_variants": list(variants),
         "conditions": [print_expr(v.guard) for v in rendered.variants],
-        "registers": [r.registers for r in resources],
-        "shared_bytes": [r.shared_bytes for r in resources],
-        "local_bytes": [r.stack_bytes for r in resources],
+        "registers": [max(r.registers for r in rs) for rs in resources],
+        "shared_bytes": [max(r.shared_bytes for r in rs) for rs in resources],
+        "local_bytes": [max(r.stack_bytes for r in rs) for rs in resources],
         "runs_checked": runs,
         "shapes_checked": [dict(s) for s in {size_key(s): s for s in shapes}.values()],
     }

@@ -9,7 +9,7 @@ from math import prod
 from evolve.codegen.launch import ConcreteLaunch
 from evolve.codegen.module import render
 from evolve.codegen.rendered import Rendered, concretise
-from evolve.devices.estimate import Estimate
+from evolve.devices.estimate import Estimate, together
 from evolve.devices.sim.build import HostProgram, compile_host
 from evolve.ir.errors import EvolveError
 from evolve.ir.kernel import Module
@@ -103,8 +103,9 @@ class EstimatedScorer:
                 # Every shape passed, so what stops the trace is a limit of the host's or its made-up data.
                 failure = refused(e, f"traced at {at_sizes(sizes)} for the estimate")
                 return Outcome(failure.status, rendered.text, message=failure.message)
-            totals.append(sum(p.time_s for p in parts))
-            first = first or parts[0]
+            whole = together(parts)
+            totals.append(whole.time_s)
+            first = first or whole
         detail = describe(rendered, cubin, variants, checked.runs, checked.shapes) | {
             "worst_error": checked.worst,
             "times_us": [t * 1e6 for t in totals],

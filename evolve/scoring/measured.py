@@ -21,6 +21,7 @@ from evolve.codegen.rendered import Rendered, concretise, concretise_variant
 from evolve.devices.cuda.client import CudaWorker
 from evolve.devices.cuda.messages import Measure, Measured
 from evolve.devices.cuda.scratch import Scratch
+from evolve.devices.estimate import together
 from evolve.ir.errors import EvolveError
 from evolve.scoring.audit import HELD, clock_moved, clock_shift, doubt, record, summary, unsteady
 from evolve.scoring.built import BuildError, Built, build
@@ -330,4 +331,4 @@ def explained(task: Task, built: Built, first_us: float) -> Mapping[str, Any] | 
     """The gap report of a time measured at the first timed size, if the model was asked."""
     if not built.estimates:
         return None
-    return gap(task.bounds[0], built.estimates[0][0].breakdown(first_us * 1e-6)).to_json()
+    return gap(task.bounds[0], together(built.estimates[0]).breakdown(first_us * 1e-6)).to_json()

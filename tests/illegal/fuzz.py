@@ -40,6 +40,7 @@ FORGIVABLE = (
 WEIGHTS = {
     "bind": 6, "block_reduce": 3, "warp_reduce": 3, "stage": 4, "split": 3, "tile": 2, "vectorize": 3,
     "accumulate_in_register": 3, "distribute": 2, "jam": 2, "scan": 3, "cache_write": 3,
+    "grid_reduce": 3,
 }  # fmt: skip
 MODES = ("legal", "forgiven", "mutated", "mutated-late", "good-damaged", "good-damaged-late", "good-more")
 MOST_LOOPS = 24
@@ -72,6 +73,7 @@ FIXED: dict[str, tuple[int, ...]] = {
     "stencil": (10, 18, 14),
     "stencil3x3": (10, 18, 14),
     "sweep": (5, 9, 8),
+    "total": (64, 256, 200),
     "transpose": (16, 32, 24),
     "vecadd": (64, 128, 100),
 }

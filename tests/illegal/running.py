@@ -15,6 +15,7 @@ from evolve.devices.sim.execute import ExecOptions, execute
 from evolve.ir.errors import EvolveError
 from evolve.ir.expr import TRUE
 from evolve.ir.kernel import Kernel, Module, Variant
+from evolve.ir.launches import launches
 from tests.illegal.lifted import Workload
 
 ORDERS = ("forward", "reversed", "permuted")
@@ -43,7 +44,7 @@ class Outcome:
 def run_kernel(source: Source, kernel: Kernel, work: Workload, cache: Path) -> Outcome:
     """Renders and runs one scheduled kernel at the workload's sizes; its guard is not asked."""
     k = source.kernel
-    module = Module((Variant(TRUE, (kernel,)),), source.original, k.params, k.buffers, k.scalars)
+    module = Module((Variant(TRUE, launches(kernel)),), source.original, k.params, k.buffers, k.scalars)
     try:
         rendered = render(module)
     except EvolveError as e:
@@ -52,19 +53,19 @@ def run_kernel(source: Source, kernel: Kernel, work: Workload, cache: Path) -> O
         program = compile_host(rendered.text, list(rendered.signatures), cache)
     except EvolveError as e:
         return Outcome(frozenset(("uncompilable",)), str(e))
-    launches = concretise_variant(rendered, 0, work.scalars)
+    made = concretise_variant(rendered, 0, work.scalars)
     options = ExecOptions(
         orders=ORDERS, inout=work.kept, time_limit_s=10.0, quantum=2_000_000, memory_limit_mb=1024
     )
     found: dict[str, str] = {}
-    if not launches:
+    if not made:
         outputs = {n: work.arrays[n] for n in work.outputs}
         if any(work.outputs - work.kept):
             return Outcome(frozenset(("wrong",)), "nothing is launched")
         found |= _compare(outputs, work)
         return Outcome(frozenset(found), "; ".join(found.values()))
     try:
-        done = execute(program, launches, work.arrays, set(work.outputs), options)
+        done = execute(program, made, work.arrays, set(work.outputs), options)
     except EvolveError as e:
         if e.code != "sim.launch":
             raise

@@ -87,6 +87,13 @@ TEMPLATES: dict[str, list[str]] = {
         "bind([ta.2, tb.2.o, col.o.0, col.o.1, col.o.2], thread.x)\nvectorize([tb.2.i, col.i.2], 2)\n",
         "split(b, 4)\nbind(b.o, grid.x)\nbind(b.i, thread.z)\nsplit(col, 8)\nbind(col.i, thread.x)\n",
     ],
+    "total": [
+        "split(i, 256)\ngrid_reduce(i.o)\nbind(i.o, grid.x)\nsplit(i.i, 64)\nblock_reduce(i.i.i)\n"
+        "split(i.o.all, 32)\nwarp_reduce(i.o.all.i)\n",
+        "specialize(n % 4 == 0)\nsplit(i, 512)\nsplit(i.i, 128)\nreorder([i.i.o, i.o])\ngrid_reduce(i.i.o)\n"
+        "bind(i.i.o, grid.x)\nsplit(i.i.i, 4)\nwarp_reduce(i.i.i.o)\nvectorize(i.i.i.i, 4)\n"
+        "warp_reduce(i.i.o.all)\n",
+    ],
     "conv1d": [
         "specialize(taps == 4 and n % 4 == 0)\nbind(b, grid.y)\nsplit(t, 64)\nsplit(t.i, 4)\n"
         "bind(t.o, grid.x)\nbind(t.i.o, thread.x)\nw = stage(signal, at=t.i.o, scope=register)\n"
@@ -122,17 +129,6 @@ TEMPLATES: dict[str, list[str]] = {
         "specialize(n % 4 == 0)\nsplit(i, 64)\nbind(i.o, grid.x)\nsplit(i.i, 4)\nbind(i.i.o, thread.x)\n"
         "vectorize(i.i.i, 4)\n",
         "split(i, 128)\nbind(i.o, grid.x)\nsplit(i.i, 4)\nbind(i.i.o, thread.x)\nunroll(i.i.i)\n",
-    ],
-    "histogram": [
-        "split(i, 8)\nbind(i.o, grid.x)\nbind(i.i, thread.x)\n",
-        "split(i, 12)\nbind(i.o, grid.x)\nsplit(i.i, 4)\nh = privatize(hist, at=i.o)\n"
-        "bind(i.i.i, thread.x)\nsplit([h.init.0, h.all.0], 64)\nbind([h.init.0.i, h.all.0.i], thread.x)\n",
-        "split(i, 16)\nbind(i.o, grid.x)\nsplit(i.i, 4)\nh = privatize(hist, at=i.o, copies=i.i.i)\n"
-        "bind([i.i.i, h.init.copy], thread.x)\nbind(i.i.o, thread.y)\nsplit([h.init.0, h.all.0], 4)\n"
-        "bind([h.init.0.i, h.all.0.i], thread.y)\nwarp_reduce(h.all.copy)\n",
-        "split(i, 16)\nbind(i.o, grid.x)\nsplit(i.i, 4)\nh = privatize(hist, at=i.o)\n"
-        "bind(i.i.o, thread.x)\nvectorize(i.i.i, 4)\nsplit([h.init.0, h.all.0], 64)\n"
-        "bind([h.init.0.i, h.all.0.i], thread.x)\n",
     ],
     "embedding": [
         "bind(t, grid.x)\nsplit(c, 32)\nbind(c.i, thread.x)\n",

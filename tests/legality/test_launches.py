@@ -20,6 +20,7 @@ from evolve.legality.prove import prove
 from tests.kernels_ir import buf, ld
 from tests.legality.brute import same
 from tests.legality.edits import at_loop, at_reduce, at_store, codes, edit, extent
+from tests.legality.judge import Launch, why_wrong
 from tests.legality.small import cases
 from tests.transforms.fixtures import KERNELS, applied
 
@@ -128,6 +129,16 @@ WRONG: dict[str, tuple[Callable[[Kernel], Kernel], str]] = {
     "lanes_of_the_other_launch": (lanes_of_the_other_launch, "E-COMBINE"),
 }
 
+JUDGED = {
+    "one_cell": "race",
+    "exchanged": "undefined",
+    "combined_in_the_first": "undefined",
+    "not_started": "undefined",
+    "one_short": "bounds",
+    "last_left_out": "value",
+    "two_blocks_combine": "race",
+}
+
 
 @pytest.mark.parametrize("name", sorted(WRONG))
 def test_the_wrong_twin_is_refused(name: str) -> None:
@@ -224,3 +235,11 @@ def test_a_statement_is_performed_once() -> None:
     again = edit(TOTAL.target, at_reduce("sum_part_part", lambda s: (s, s)))
     assert not prove(TOTAL.source, again).proved
     assert not same(TOTAL.source, again, {"n": 13})
+
+
+@pytest.mark.parametrize("order", ["forward", "reversed", "interleaved"])
+def test_the_judge_of_statements_agrees(order: str) -> None:
+    launch = Launch({"n": 30})
+    assert why_wrong(TOTAL.source, TOTAL.target, launch, (order,)) is None
+    told = {name: why_wrong(TOTAL.source, WRONG[name][0](TOTAL.target), launch, (order,)) for name in JUDGED}
+    assert told == JUDGED

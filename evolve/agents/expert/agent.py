@@ -15,6 +15,7 @@ from evolve.agents.expert import (
     scans,
     stencils,
     tiles,
+    totals,
     windows,
 )
 from evolve.agents.expert.fixed import factors, fixed
@@ -59,6 +60,7 @@ def sketches(kernel: Kernel, sizes: Mapping[str, int]) -> list[Sketch]:
     families = (
         counts.sketches(kernel, shape),
         windows.sketches(shape, known),
+        totals.sketches(shape, known),
         products.sketches(shape, known),
         tiles.sketches(shape, known),
         scans.sketches(shape, known),
