@@ -17,6 +17,11 @@ def command(
         str | None,
         typer.Argument(metavar="PRIMITIVE", help="One primitive in full; all in brief if not given."),
     ] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option("--reference", metavar="HOW", help="The whole language as one text: compact or full."),
+    ] = None,
+    schema: Annotated[bool, typer.Option("--schema", help="The JSON schema of a program as JSON.")] = False,
     json: options.Json = False,
 ) -> int:
     """Show the transform language.
@@ -24,11 +29,26 @@ def command(
     The primitives, what each means, when it is legal, and examples.
     """
     from evolve.cli.output import Output
+    from evolve.dsl.reference import brief, compact_reference, full_reference, page
     from evolve.dsl.registry import aliases, primitives
+    from evolve.dsl.schema import program_schema
     from evolve.ir.errors import EvolveError
 
-    with Output(json) as output:
+    texts = {"compact": compact_reference, "full": full_reference}
+    with Output(json or schema) as output:
         known = primitives()
+        if reference is not None and reference not in texts:
+            raise EvolveError("usage", f"there is no reference {reference!r}", hint="compact or full")
+        if sum((primitive is not None, reference is not None, schema)) > 1:
+            raise EvolveError("usage", "name a primitive, or --reference, or --schema")
+        if schema:
+            output.document(program_schema())
+            return 0
+        if reference is not None:
+            if output.as_json:
+                output.document({"reference": texts[reference]()})
+            output.text(texts[reference]())
+            return 0
         wanted = list(known.values())
         if primitive is not None:
             name = aliases()[primitive][0] if primitive in aliases() else primitive
@@ -38,7 +58,7 @@ def command(
             wanted = [known[name]]
         if output.as_json:
             output.document({"primitives": [_document(one) for one in wanted]})
-        output.text(_brief(wanted) if primitive is None else _full(wanted[0]))
+        output.text(brief() if primitive is None else page(wanted[0]))
         return 0
 
 
@@ -47,10 +67,10 @@ def _document(one: Primitive) -> dict[str, Any]:
         "name": one.name,
         "family": one.family,
         "signature": one.signature,
-        "meaning": one.meaning.strip(),
-        "before": one.before.rstrip(),
-        "after": one.after.rstrip(),
-        "legality": one.legality.strip(),
+        "meaning": one.meaning,
+        "before": one.before,
+        "after": one.after,
+        "legality": one.legality,
         "rejections": {rejection.code: rejection.when for rejection in one.rejections},
         "examples": [
             {"kernel": example.kernel, "program": example.program, "refused": example.refused}
@@ -58,30 +78,3 @@ def _document(one: Primitive) -> dict[str, Any]:
         ],
         "aliases": sorted(one.aliases),
     }
-
-
-def _brief(primitives: list[Primitive]) -> str:
-    lines = [
-        "A program is one statement a line; results may be named: co, ci = split(c, 64).",
-        "A number may be a hole, ?[64, 128]: the search fills it. `evolve dsl NAME` tells more.",
-    ]
-    for family in dict.fromkeys(one.family for one in primitives):
-        lines += ["", family]
-        for one in primitives:
-            if one.family == family:
-                first = one.meaning.strip().split(". ")[0].replace("\n", " ").rstrip(".")
-                lines += [f"  {one.signature}", f"      {first}."]
-    return "\n".join(lines)
-
-
-def _full(one: Primitive) -> str:
-    lines = [one.signature, "", one.meaning.strip(), "", "before:"]
-    lines += [f"    {line}" for line in one.before.rstrip().splitlines()]
-    lines += ["after:", *(f"    {line}" for line in one.after.rstrip().splitlines())]
-    lines += ["", f"legal: {one.legality.strip()}"]
-    lines += [f"  {rejection.code}: {rejection.when}" for rejection in one.rejections]
-    for example in one.examples:
-        verdict = f"refused with {example.refused}" if example.refused else "legal"
-        lines += ["", f"on {example.kernel}, {verdict}:"]
-        lines += [f"    {line}" for line in example.program.rstrip().splitlines()]
-    return "\n".join(lines)

@@ -104,15 +104,10 @@ def compile_program(problem: Problem[Any], path: Path) -> Compiled:
 
     Raises EvolveError, naming the file, if it does not parse; a refusal is a verdict.
     """
-    from evolve.agents.holes import read_template
-    from evolve.cli.output import note
     from evolve.search.problem import Compiled
 
-    template = read_template(read_text(path, "program file"))
-    if template.choices:
-        note(f"{path}: {len(template.choices)} holes are filled with their first choices")
     try:
-        program = problem.parse(template.fill((0,) * len(template.choices)))
+        program = problem.parse(program_text(path))
     except EvolveError as error:
         error.file = error.file or str(path)
         raise
@@ -120,3 +115,14 @@ def compile_program(problem: Problem[Any], path: Path) -> Compiled:
         return problem.explain(program)
     except EvolveError as error:
         return Compiled("REFUTED", ({"code": error.code, "message": error.message, "line": error.line},))
+
+
+def program_text(path: Path) -> str:
+    """A program file, holes filled with their first choices. Raises EvolveError."""
+    from evolve.agents.holes import read_template
+    from evolve.cli.output import note
+
+    template = read_template(read_text(path, "program file"))
+    if template.choices:
+        note(f"{path}: {len(template.choices)} holes are filled with their first choices")
+    return template.fill((0,) * len(template.choices))

@@ -24,7 +24,7 @@ from evolve.ir.stmt import For, Reduce
 from evolve.ir.types import PROD, SUM
 from evolve.ir.visit import local_buffers, walk
 from evolve.legality.verdict import Limits
-from evolve.scoring.correctness import too_large
+from evolve.scoring.correctness import LARGEST_FIRST_BYTES, too_large
 from evolve.scoring.task import Outcome, Task, make_task
 from evolve.search.devices import choose_device
 from evolve.search.problem import (
@@ -208,7 +208,9 @@ class KernelProblem:
         applied = apply_program(self.task.source.kernel, parse(text))
         w = self.task.workload
         sizes = {s.name: tuple(int(t[s.name]) for t in w.timed) for s in applied.kernel.scalars if s.is_size}
-        limits = MoveLimits(self.limits.threads_per_block, self.limits.shared_bytes, sizes)
+        limits = MoveLimits(
+            self.limits.threads_per_block, self.limits.shared_bytes, sizes, checked_bytes=LARGEST_FIRST_BYTES
+        )
         return legal_moves(applied.kernel, applied.names, limits)
 
 

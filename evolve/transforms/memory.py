@@ -15,7 +15,7 @@ from evolve.ir.printer import print_stmt
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Reduce, Stmt, Store
 from evolve.ir.types import LoopKind, Space
-from evolve.ir.visit import fresh, loads, map_block_exprs, map_expr, rewrite, variables, walk
+from evolve.ir.visit import fresh, leaves, loads, map_block_exprs, map_expr, rewrite, variables, walk
 from evolve.transforms.call import Call, Result, loop_of, transform
 from evolve.transforms.edit import declared_in, guard, less, reads_memory, replace_loop, touched
 from evolve.transforms.names import claim, taken_names
@@ -62,6 +62,11 @@ def stage(call: Call) -> Result:
         raise RefusedError(
             "E-WINDOW",
             f"how often something runs inside {at.var} is read from {source.name}: a copy is not followed",
+        )
+    if any(source.name in index_arrays(i) for leaf, _ in leaves(at.body) for i in leaf.indices):
+        raise RefusedError(
+            "E-WINDOW",
+            f"where something goes inside {at.var} is read from {source.name}: a copy is not followed",
         )
     reads = tuple(_reads(at, site.path, source.name))
     if not reads:

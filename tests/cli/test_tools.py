@@ -38,6 +38,32 @@ def test_dsl_shows_one_primitive_also_by_an_alias(capfd: pytest.CaptureFixture[s
     assert answer(capfd, "dsl", "magic")[0] == 2
 
 
+def test_dsl_gives_the_language_as_text_and_as_a_schema(capfd: pytest.CaptureFixture[str]) -> None:
+    status, compact = answer(capfd, "dsl", "--reference", "compact")
+    assert status == 0 and all(one.signature in compact for one in primitives().values())
+    status, full = answer(capfd, "dsl", "--reference", "full", "--json")
+    assert status == 0 and len(json.loads(full)["reference"]) > 4 * len(compact)
+    status, schema = answer(capfd, "dsl", "--schema")
+    assert status == 0 and json.loads(schema)["$defs"].keys() == primitives().keys()
+    assert answer(capfd, "dsl", "--reference", "short")[0] == 2
+    assert answer(capfd, "dsl", "split", "--schema")[0] == 2
+
+
+def test_moves_lists_what_may_come_next(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    options = ("--kernel", str(data_dir("kernels") / "vecadd.cu"), "--device", "sim:h200-sxm")
+    status, out = answer(capfd, "moves", *options)
+    assert status == 0 and "split(i, 256)" in out.splitlines()
+    before = tmp_path / "before.dsl"
+    before.write_text("split(i, ?[256, 512])\nbind(i.o, grid.x)\n")
+    status, out = answer(capfd, "moves", *options, "--program", str(before), "--json")
+    found = json.loads(out)
+    assert status == 0 and "bind(i.i, thread.x)" in found["moves"]
+    assert sum(found["by_primitive"].values()) == len(found["moves"])
+    before.write_text("bind(j, grid.x)\n")
+    status, out = answer(capfd, "moves", *options, "--program", str(before), "--json")
+    assert status == 1 and json.loads(out)["error"]["code"] == "E-NAME"
+
+
 def test_devices_lists_every_profile_and_says_what_the_times_are(capfd: pytest.CaptureFixture[str]) -> None:
     status, out = answer(capfd, "devices", "--json")
     found = {one["device"]: one for one in json.loads(out)["devices"]}

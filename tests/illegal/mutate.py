@@ -563,6 +563,19 @@ def _versions(k: Kernel, alloc: Alloc) -> int:
     return n if counted else 0
 
 
+def _cell_read(k: Kernel, rng: random.Random) -> Kernel:
+    """Another element of an index array read to know where a contribution goes."""
+    found = [s.stmt for s in walk(k.body) if isinstance(s.stmt, Reduce) and any(map(loads, s.stmt.indices))]
+    if not found:
+        raise LookupError
+    leaf = rng.choice(found)
+
+    def change(e: Expr) -> Expr:
+        return replace(e, indices=(_nudge(e.indices[0], rng),)) if isinstance(e, Load) else e
+
+    return swap_in(k, leaf, replace(leaf, indices=tuple(map_expr(i, change) for i in leaf.indices)))
+
+
 DAMAGE: dict[str, Callable[[Kernel, random.Random], Kernel]] = {
     "a barrier dropped": _drop_barrier,
     "a barrier moved": _move_barrier,
@@ -603,4 +616,5 @@ DAMAGE: dict[str, Callable[[Kernel, random.Random], Kernel]] = {
     "a launch's end dropped": _drop(Boundary),
     "an update not atomic": _not_atomic,
     "one version fewer": _fewer_versions,
+    "a cell named by another element": _cell_read,
 }

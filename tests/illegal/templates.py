@@ -130,6 +130,17 @@ TEMPLATES: dict[str, list[str]] = {
         "vectorize(i.i.i, 4)\n",
         "split(i, 128)\nbind(i.o, grid.x)\nsplit(i.i, 4)\nbind(i.i.o, thread.x)\nunroll(i.i.i)\n",
     ],
+    "histogram": [
+        "split(i, 8)\nbind(i.o, grid.x)\nbind(i.i, thread.x)\n",
+        "split(i, 12)\nbind(i.o, grid.x)\nsplit(i.i, 4)\nh = privatize(hist, at=i.o)\n"
+        "bind(i.i.i, thread.x)\nsplit([h.init.0, h.all.0], 64)\nbind([h.init.0.i, h.all.0.i], thread.x)\n",
+        "split(i, 16)\nbind(i.o, grid.x)\nsplit(i.i, 4)\nh = privatize(hist, at=i.o, copies=i.i.i)\n"
+        "bind([i.i.i, h.init.copy], thread.x)\nbind(i.i.o, thread.y)\nsplit([h.init.0, h.all.0], 4)\n"
+        "bind([h.init.0.i, h.all.0.i], thread.y)\nwarp_reduce(h.all.copy)\n",
+        "split(i, 16)\nbind(i.o, grid.x)\nsplit(i.i, 4)\nh = privatize(hist, at=i.o)\n"
+        "bind(i.i.o, thread.x)\nvectorize(i.i.i, 4)\nsplit([h.init.0, h.all.0], 64)\n"
+        "bind([h.init.0.i, h.all.0.i], thread.x)\n",
+    ],
     "embedding": [
         "bind(t, grid.x)\nsplit(c, 32)\nbind(c.i, thread.x)\n",
         "specialize(d % 4 == 0)\nbind(t, grid.x)\nsplit(c, 64)\nsplit(c.i, 4)\nbind(c.i.o, thread.x)\n"

@@ -1,0 +1,89 @@
+"""The language as text, made from `dsl_spec/`: for people, and for what is told to models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from evolve.dsl.registry import PARAMETER_TYPES, Parameter, Primitive, primitives
+
+INTRODUCTION = """\
+A program is one statement a line; `#` starts a comment. Results may be named, `co, ci = split(c, 64)`;
+unnamed loops get path names such as `c.o` and `c.i`, which later statements do not change. A list of loops
+stands in brackets, `[c, c_2]`. A number may be a hole, `?[64, 128]`: the search fills it."""
+
+
+def compact_reference() -> str:
+    """A page: each primitive's signature, its first sentence, what its arguments are and its other names."""
+    lines = [INTRODUCTION]
+    for family, members in by_family(primitives().values()):
+        lines += ["", family]
+        for one in members:
+            lines += [f"  {one.signature}", f"      {first_sentence(one)}"]
+            told = [text for p in one.parameters if (text := _choices(p))]
+            told += [f"also written {', '.join(sorted(one.aliases))}"] if one.aliases else []
+            lines += [f"      {'; '.join(told)}."] if told else []
+    return "\n".join(lines) + "\n"
+
+
+def full_reference() -> str:
+    """Everything: each primitive's page, by family."""
+    parts = [INTRODUCTION]
+    for family, members in by_family(primitives().values()):
+        parts.append(f"== {family} ==")
+        parts += [page(one) for one in members]
+    return "\n\n".join(parts) + "\n"
+
+
+def brief() -> str:
+    """The list that `evolve dsl` shows."""
+    lines = [INTRODUCTION, "`evolve dsl NAME` tells more."]
+    for family, members in by_family(primitives().values()):
+        lines += ["", family]
+        for one in members:
+            lines += [f"  {one.signature}", f"      {first_sentence(one)}"]
+    return "\n".join(lines)
+
+
+def page(one: Primitive) -> str:
+    """All that is known of one primitive."""
+    lines = [one.signature, "", one.meaning, ""]
+    lines += [f"  {p.name}: {describe(p)}" for p in one.parameters]
+    if one.aliases:
+        implied = [f"{a}({', '.join(f'{k}={v}' for k, v in kw.items())})" for a, kw in one.aliases.items()]
+        lines += [f"  also: {', '.join(implied)}"]
+    lines += ["", "before:", *(f"    {line}" for line in one.before.splitlines())]
+    lines += ["after:", *(f"    {line}" for line in one.after.splitlines())]
+    lines += ["", f"legal: {one.legality}"]
+    lines += [f"  {rejection.code}: {rejection.when}" for rejection in one.rejections]
+    for example in one.examples:
+        verdict = f"refused with {example.refused}" if example.refused else "legal"
+        lines += ["", f"on {example.kernel}, {verdict}:"]
+        lines += [f"    {line}" for line in example.program.rstrip().splitlines()]
+    return "\n".join(lines)
+
+
+def describe(p: Parameter) -> str:
+    """What an argument may be, in words."""
+    what = f"one of {', '.join(p.choices)}" if p.choices else PARAMETER_TYPES[p.type]
+    least = "" if p.minimum is None else f" of at least {p.minimum}"
+    default = "" if p.default is None else f"; {p.default} if not given"
+    return f"{what}{least}{default}{'; may be left out' if p.optional else ''}"
+
+
+def first_sentence(one: Primitive) -> str:
+    """The first sentence of a meaning, on one line."""
+    return one.meaning.split(". ")[0].replace("\n", " ").rstrip(".") + "."
+
+
+def by_family(found: Iterable[Primitive]) -> list[tuple[str, list[Primitive]]]:
+    """Primitives grouped by family, families in the order in which they first come."""
+    groups: dict[str, list[Primitive]] = {}
+    for one in found:
+        groups.setdefault(one.family, []).append(one)
+    return list(groups.items())
+
+
+def _choices(p: Parameter) -> str:
+    if p.choices:
+        return f"{p.name}: {', '.join(p.choices)}"
+    return f"{p.name}: {PARAMETER_TYPES[p.type]}" if p.type in ("loops", "condition", "ints") else ""
