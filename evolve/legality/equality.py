@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from evolve.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var
 from evolve.ir.poly import IslObject, NonAffineError, limited
 from evolve.ir.printer import print_expr
+from evolve.ir.scaled import contribution, exp_of_difference, rescaling
 from evolve.ir.stmt import Reduce
 from evolve.ir.types import DType, Space
 from evolve.ir.visit import children, loads, substitute
@@ -67,7 +68,8 @@ def check_equality(p: Proof) -> list[Finding]:
 
 def _new(p: Proof, st: Statement) -> list[Finding]:
     """Statements without an origin: copies, starts and combines of partials, none of which converts."""
-    if st.leaf.origin is None and not (st.is_copy or st.is_combine or isinstance(st.leaf.value, Const)):
+    known = st.is_copy or st.is_combine or isinstance(st.leaf.value, Const) or rescaling(st.leaf) is not None
+    if st.leaf.origin is None and not known:
         return [refuted("E-EXPR", f"{describe(st)} has no origin and is neither copy nor reduction")]
     kept = [p.target.buffers[st.leaf.buffer].dtype, st.leaf.value.dtype] if st.leaf.origin is None else []
     for r in st.reads:
@@ -90,7 +92,9 @@ def pair_slots(p: Proof, st: Statement, src: Statement) -> list[tuple[int, int]]
     assert b.origin is not None
     by = dict(zip(src.loop_dims, b.origin.instance, strict=True))
     slots = Slots()
-    _Comparison(p, st, by, slots).compare(a.value, b.value, st.instances)
+    added = contribution(b, p.scaled)
+    value = b.value if added is None else exp_of_difference(added.exponent, added.scale)
+    _Comparison(p, st, by, slots).compare(a.value, value, st.instances)
     return slots.pairs
 
 

@@ -17,6 +17,7 @@ import islpy as isl
 from evolve.dsl.diagnostic import Diagnostic
 from evolve.ir.expr import Const
 from evolve.ir.poly import Frame, IslLimitError, IslObject, context, limited
+from evolve.ir.scaled import rescaling
 from evolve.ir.stmt import Reduce, Store
 from evolve.ir.types import Monoid
 from evolve.legality.instances import Read, Statement
@@ -66,6 +67,8 @@ class Flow:
         self._singles: dict[str, list[tuple[Statement, IslObject]] | None] = {}
         self._writers: dict[str, list[Statement]] = {}
         for st in model.statements:
+            if rescaling(st.leaf) is not None:
+                continue  # It changes no contribution, which `online` checks.
             self._writers.setdefault(st.leaf.buffer, []).append(st)
 
     def last(self, st: Statement, r: Read) -> Value:
@@ -299,6 +302,29 @@ class Flow:
         names = set()
         relation.range().foreach_set(lambda s: names.add(s.get_tuple_name()))
         return [self.model.by_name[n] for n in sorted(names) if n in self.model.by_name]
+
+
+def previous(
+    model: Model, writers: list[Statement], sink: IslObject, st: Statement
+) -> list[tuple[Statement, IslObject]]:
+    """For each instance of `st`, which touches the cell that `sink` says: the writer instance just before.
+
+    Relations from `st` to each writer that is such for some instance.
+    """
+    time = model.time_map(st, (0,)).set_tuple_name(isl.dim_type.in_, "?")
+    must, schedule = _empty(), isl.UnionMap.from_map(time)
+    for w in writers:
+        must = must.union(isl.UnionMap.from_map(model.write(w)))
+        schedule = schedule.union(isl.UnionMap.from_map(model.time_map(w, (1,))))
+    named = isl.UnionMap.from_map(sink.set_tuple_name(isl.dim_type.in_, "?"))
+    info = isl.UnionAccessInfo.from_sink(named).set_must_source(must).set_schedule_map(schedule)
+    reaching = _named(info.compute_flow().get_must_dependence().reverse(), st.name)
+    out = []
+    for w in writers:
+        found = reaching.intersect_range(isl.UnionSet.from_set(w.instances))
+        if not found.is_empty():
+            out.append((w, isl.Map.from_union_map(found)))
+    return out
 
 
 def identity_of(st: Statement, monoid: Monoid) -> bool:

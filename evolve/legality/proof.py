@@ -11,6 +11,7 @@ from evolve.dsl.diagnostic import Diagnostic
 from evolve.ir.expr import Cast, Expr, Load
 from evolve.ir.poly import IslObject, NonAffineError, canonical_term, context
 from evolve.ir.printer import print_expr
+from evolve.ir.scaled import scaled_buffers
 from evolve.ir.visit import substitute
 from evolve.legality.analysis import Analysis
 from evolve.legality.flow import Flow
@@ -159,6 +160,11 @@ class Proof:
     @cached_property
     def _origins(self) -> dict[str, IslObject]:
         return {}
+
+    @cached_property
+    def scaled(self) -> frozenset[str]:
+        """Target buffers that are kept relative to a maximum that still grows."""
+        return scaled_buffers(self.target.kernel)
 
     @cached_property
     def real(self) -> list[Statement]:

@@ -21,6 +21,7 @@ from evolve.legality.flow import Flow
 from evolve.legality.instances import ModelError
 from evolve.legality.limits import alignments, check_limits, grid_facts
 from evolve.legality.model import Model
+from evolve.legality.online import check_online
 from evolve.legality.proof import Finding, Original, Proof, unknown
 from evolve.legality.races import check_races, check_vector, source_race
 from evolve.legality.repairs import repaired
@@ -35,6 +36,7 @@ CHECKS: dict[str, Callable[[Proof], list[Finding]]] = {
     "equality": check_equality,
     "races": check_races,
     "vector": check_vector,
+    "online": check_online,
     "coverage": check_coverage,
     "flow": check_flow,
 }

@@ -11,6 +11,7 @@ import islpy as isl
 
 from evolve.dsl.diagnostic import Diagnostic
 from evolve.ir.poly import IslObject, NonAffineError, limited
+from evolve.ir.scaled import contribution
 from evolve.ir.types import Space
 from evolve.legality.equality import MismatchError, pair_slots
 from evolve.legality.flow import FlowError, Value, extent_box, injective_per_reader
@@ -44,6 +45,10 @@ def _statement(p: Proof, st: Statement) -> list[Finding]:
         pairs = pair_slots(p, st, src)
     out: list[Finding] = []
     done: set[tuple[int, int]] = set()
+    added = contribution(st.leaf, p.scaled)
+    if added is not None:
+        # Which maximum it is relative to is for `online`.
+        pairs = [(a, b) for a, b in pairs if b != added.slot]
     for k_source, k_target in pairs:
         r, r_src = st.reads[k_target], src.reads[k_source]
         if (r_src.twin, r.twin) in done:

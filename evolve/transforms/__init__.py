@@ -14,6 +14,7 @@ it checks a cheap local precondition and leaves it to `evolve.legality` whether 
 `reductions`  warp_reduce, block_reduce, split_reduction
 `grids`       grid_reduce
 `scans`       scan
+`online`      online
 `knowledge`   specialize
 `apply`       a statement, or a program, applied
 `moves`       the statements whose preconditions hold next; which to try a primitive's description says, by

@@ -16,9 +16,10 @@ from evolve.ir.effects import Mode, effects
 from evolve.ir.errors import EvolveError
 from evolve.ir.evaluate import evaluate
 from evolve.ir.expr import Var
+from evolve.ir.scaled import difference
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Block, For, If, Leaf, Reduce
-from evolve.ir.types import Cache, LoopKind, Space
+from evolve.ir.types import MAX, SUM, Cache, LoopKind, Space
 from evolve.ir.visit import leaves, variables, walk
 from evolve.target.limits import GRID_MOST
 from evolve.transforms.mapping import FREE
@@ -116,6 +117,32 @@ def running(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
         read = set(view.used(name, Mode.READ)) & set(view.used(name, Mode.REDUCE))
         if read and (by_warps or extent in domain.values):
             yield name
+
+
+@rule
+def maxima(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Nests of one maximum, as lists of their loops down to the last that threads share out."""
+    for name in view.free:
+        leaf = _only_leaf(view.loop(name).body)
+        if isinstance(leaf, Reduce) and leaf.monoid == MAX:
+            yield _shared_nest(view, name)
+
+
+@rule
+def exponentials(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Such nests of one sum of `exp(e - m)`, after another nest of the same block."""
+    assert domain.of is not None
+    before = chosen[domain.of].strip("[]").split(", ")[0]
+    order = list(view.loops)
+    for name in view.free:
+        leaf = _only_leaf(view.loop(name).body)
+        adds = isinstance(leaf, Reduce) and leaf.monoid == SUM and difference(leaf.value) is not None
+        if (
+            adds
+            and order.index(name) > order.index(before)
+            and view.loops[name].path == view.loops[before].path
+        ):
+            yield _shared_nest(view, name)
 
 
 @rule
@@ -397,6 +424,22 @@ def _reducing(view: View) -> Iterator[str]:
     for name, loop in view.free.items():
         if view.extents[name] is not None and any(isinstance(s.stmt, Reduce) for s in walk(loop.body)):
             yield name
+
+
+def _only_leaf(body: Block) -> Leaf | None:
+    """The one store or reduction in a block."""
+    found = [leaf for leaf, _ in leaves(body)]
+    return found[0] if len(found) == 1 else None
+
+
+def _shared_nest(view: View, name: str) -> str:
+    """A loop and those directly inside it, down to the last thread loop, as an argument."""
+    chain = [view.loop(name)]
+    while len(chain[-1].body.stmts) == 1 and isinstance(inner := chain[-1].body.stmts[0], For):
+        chain.append(inner)
+    last = max((i for i, x in enumerate(chain) if x.kind.is_thread), default=0)
+    names = [x.var for x in chain[: last + 1]]
+    return names[0] if len(names) == 1 else f"[{', '.join(names)}]"
 
 
 def _only_loop(body: Block) -> For | None:

@@ -27,6 +27,7 @@ LET_THROUGH = {
     "equality": "product_for_a_sum",
     "races": "sweep/row_barrier_missing",
     "vector": "running_sum/sums_in_vectors",
+    "online": "sum_that_keeps_its_scale",
     "coverage": "guard_one_too_narrow",
     "flow": "softmax/max_and_sum_in_one_sweep",
 }

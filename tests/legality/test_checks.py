@@ -7,13 +7,16 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from evolve.dsl.parser import parse
 from evolve.ir.expr import Binary, BinaryOp, Load, add, compare, floordiv, index, var
 from evolve.ir.kernel import Kernel, Scalar
+from evolve.ir.printer import print_expr
 from evolve.ir.stmt import Barrier, Block, If, Store
 from evolve.ir.types import DType, LoopKind
 from evolve.ir.visit import map_expr
 from evolve.legality.prove import CHECKS, prove
 from evolve.legality.verdict import Status
+from evolve.transforms.apply import apply_program
 from tests import kernels_ir as lifted
 from tests.codegen import scheduled_ir as scheduled
 from tests.codegen.scheduled_ir import at
@@ -108,6 +111,18 @@ def forgotten_tail() -> Wrong:
     return Wrong("coverage", "E-COVERAGE", lifted.vecadd(), target)
 
 
+def sum_not_rescaled() -> Wrong:
+    """A sum of exponentials that stays relative to the maximum that it began with."""
+    joined = apply_program(lifted.softmax(), parse("online(c, c_2)")).kernel
+    total = Load("s", (), F32)
+
+    def kept(s: Store) -> Store | tuple[()]:
+        grows = isinstance(s.value, Binary) and s.value.lhs == total and "m_old" in print_expr(s.value)
+        return () if grows else s
+
+    return Wrong("online", "E-ONLINE", lifted.softmax(), edit(joined, at_store("s", kept)))
+
+
 def tile_read_untransposed() -> Wrong:
     def swap(s: Store) -> Store:
         return replace(
@@ -149,6 +164,7 @@ PROGRAMS: dict[str, Callable[[], Wrong]] = {
         no_barrier,
         lanes_that_depend,
         forgotten_tail,
+        sum_not_rescaled,
         tile_read_untransposed,
         racy_source,
     )

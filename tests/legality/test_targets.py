@@ -59,6 +59,7 @@ def test_checks_are_listed_with_times() -> None:
         "equality",
         "races",
         "vector",
+        "online",
         "coverage",
         "flow",
     ]

@@ -8,11 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from evolve.dsl.parser import parse
-from evolve.ir.expr import BinaryOp, Call, Cast, Const, Expr, Load, add, index, mul, var
+from evolve.ir.expr import Binary, BinaryOp, Call, Cast, Const, Expr, Load, add, index, mul, var
 from evolve.ir.kernel import Contents, Kernel, Scalar
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Alloc, Block, Reduce, Store
 from evolve.ir.types import SUM, DType, LoopKind, Space
+from evolve.ir.visit import map_block_exprs, map_expr
 from evolve.transforms.apply import Applied, apply_program
 from tests import kernels_ir
 from tests.interpreter import run
@@ -146,6 +147,22 @@ def cascade() -> Kernel:
     )
 
 
+def tempered() -> Kernel:
+    """softmax of x where the exponents are 2 x and the maximum is that of x."""
+    softmax = kernels_ir.softmax()
+    two = Const(2.0, F32)
+
+    def doubled(e: Expr) -> Expr:
+        if isinstance(e, Call):
+            (arg,) = e.args
+            assert isinstance(arg, Binary)
+            return replace(e, args=(replace(arg, lhs=op(BinaryOp.MUL, two, arg.lhs)),))
+        return e
+
+    body = map_block_exprs(softmax.body, lambda e: map_expr(e, doubled))
+    return checked(replace(softmax, name="tempered", body=body))
+
+
 def layernorm() -> Kernel:
     """y = (x - mean) * rsqrt(var + eps) * gamma + beta over each row."""
     rows, cols, row = var("rows"), var("cols"), var("row")
@@ -272,6 +289,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "triangle": triangle,
     "running": running,
     "cascade": cascade,
+    "tempered": tempered,
     "layernorm": layernorm,
     "mirrored": mirrored,
     "last": last,

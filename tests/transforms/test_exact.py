@@ -23,6 +23,13 @@ CASES = {
     "warp_reduce of a maximum": ("softmax", "split([c, c_2], 32)\nwarp_reduce([c.i, c_2.i])"),
     "block_reduce": ("moments", "split([c, c_2], 64)\nblock_reduce([c.i, c_2.i])"),
     "block_reduce of a maximum": ("softmax", "split([c, c_2], 64)\nblock_reduce([c.i, c_2.i])"),
+    "online one by one": ("softmax", "online(c, c_2)"),
+    "online in chunks": ("softmax", "split([c, c_2], 4)\nonline(c.o, c_2.o)"),
+    "online by a block": (
+        "softmax",
+        "split([c, c_2], 2)\nsplit([c.o, c_2.o], 32)\nblock_reduce([c.o.i, c_2.o.i])\n"
+        "online([c.o.o, c.o.i], [c_2.o.o, c_2.o.i])",
+    ),
     "accumulate_in_register": ("column_sum", "split(r, 8)\naccumulate_in_register(r.i, y)"),
     "scan by lanes": ("running", f"{LANES}split(c, 3)\nsplit(c.o, 8)\nscan(c.o.i)"),
     "scan by a block": ("running", "split(c, 2)\nsplit(c.o, 32)\nscan(c.o.i)"),

@@ -1,0 +1,109 @@
+"""Sums that are kept relative to a maximum that still grows: what they look like.
+
+A *scaled* buffer b holds `sum of exp(e - m)` for the m of its time. Two kinds of statements touch it besides
+its start at zero: a contribution, and a rescaling when m has grown,
+
+    b sum= exp(e - safe(m))          b = b * exp(old - safe(m))          b = b * exp(old - m)
+
+where `safe(m)` is 0 in place of -inf. The last form, without `safe`, ends the sum: b is then relative to
+the m that the source uses. What is asked of them is checked in `legality.online`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from evolve.ir.expr import Binary, BinaryOp, Call, Const, Expr, Load, Select
+from evolve.ir.kernel import Kernel
+from evolve.ir.stmt import Leaf, Reduce, Store
+from evolve.ir.types import SUM, DType
+from evolve.ir.visit import leaves, loads
+
+OLD, NEW = 1, 2
+"""Read slots of a rescaling: the scale that the sum has, and that which it gets. Slot 0 is the sum."""
+
+
+@dataclass(frozen=True)
+class Rescale:
+    """`ends`: without `safe`."""
+
+    ends: bool
+
+
+@dataclass(frozen=True)
+class Term:
+    """What a contribution adds, `exp(e - m)`. `slot` is the read slot of m, the first of its two."""
+
+    exponent: Expr
+    scale: Load
+    slot: int
+
+
+def safe(m: Load) -> Expr:
+    """m, and 0 for -inf: then `exp(x - safe(m))` is 0 for x = -inf instead of NaN."""
+    infinite = Binary(BinaryOp.EQ, m, Const(-math.inf, m.dtype), DType.BOOL)
+    return Select(infinite, Const(0.0, m.dtype), m, m.dtype)
+
+
+def exp_of_difference(a: Expr, b: Expr) -> Expr:
+    """`exp(a - b)`."""
+    return Call("exp", (Binary(BinaryOp.SUB, a, b, a.dtype),), a.dtype)
+
+
+def rescaling(leaf: Leaf) -> Rescale | None:
+    """What a statement is as a rescaling; None for all others."""
+    if not isinstance(leaf, Store) or leaf.origin is not None or not leaf.value.dtype.is_float:
+        return None
+    own = Load(leaf.buffer, leaf.indices, leaf.value.dtype)
+    value = leaf.value
+    if not isinstance(value, Binary) or value.op is not BinaryOp.MUL or value.lhs != own:
+        return None
+    step = difference(value.rhs)
+    if step is None or not isinstance(step.lhs, Load):
+        return None
+    scale = _unsafe(step.rhs)
+    found = [] if scale is None else loads(value)
+    if len(found) != 3 + (scale is not step.rhs) or any(
+        x.indices and loads(i) for x in found for i in x.indices
+    ):
+        return None
+    return Rescale(ends=scale is step.rhs)
+
+
+def term(value: Expr) -> Term | None:
+    """What `exp(e - safe(m))` adds; None for all other values."""
+    found = difference(value)
+    scale = None if found is None else _unsafe(found.rhs)
+    if found is None or scale is None or scale is found.rhs or any(loads(i) for i in scale.indices):
+        return None
+    return Term(found.lhs, scale, len(loads(found.lhs)))
+
+
+def scaled_buffers(kernel: Kernel) -> frozenset[str]:
+    """Buffers with a rescaling."""
+    return frozenset(leaf.buffer for leaf, _ in leaves(kernel.body) if rescaling(leaf) is not None)
+
+
+def contribution(leaf: Leaf, scaled: frozenset[str]) -> Term | None:
+    """What a statement adds to a scaled buffer; None for all others."""
+    if leaf.buffer not in scaled or not isinstance(leaf, Reduce) or leaf.monoid != SUM or leaf.origin is None:
+        return None
+    return term(leaf.value)
+
+
+def difference(e: Expr) -> Binary | None:
+    """`a - b` where the value is `exp(a - b)`."""
+    if not isinstance(e, Call) or e.fn != "exp":
+        return None
+    (arg,) = e.args
+    return arg if isinstance(arg, Binary) and arg.op is BinaryOp.SUB else None
+
+
+def _unsafe(e: Expr) -> Load | None:
+    """m where `e` is m or `safe(m)`."""
+    if isinstance(e, Load):
+        return e
+    if isinstance(e, Select) and isinstance(e.orelse, Load) and e == safe(e.orelse):
+        return e.orelse
+    return None

@@ -1,0 +1,186 @@
+"""online: the sweep for a maximum and that for a sum of exponentials relative to it, as one.
+
+    for c: m[] max= e(c)                        for c: old[] = m[]
+    s[] = 0                                            m[] max= e(c)
+    for d: s[] sum= exp(e(d) - m[])                    s[] = s[] * exp(old[] - safe(m[]))
+                                                       s[] sum= exp(e(c) - safe(m[]))
+                                                s[] = s[] * exp(m[] - m[])
+
+Where both are shared out among threads, each has a maximum and a sum of its own, m_part and s_part; the last
+statement then brings its sum to the common maximum, before the sums are combined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from evolve.dsl.diagnostic import RefusedError
+from evolve.ir.expr import Binary, BinaryOp, Expr, Load, var
+from evolve.ir.kernel import Kernel
+from evolve.ir.scaled import difference, exp_of_difference, safe
+from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Reduce, Stmt, Store
+from evolve.ir.types import MAX, SUM, Space
+from evolve.ir.visit import fresh, leaves, rewrite, substitute, substitute_block, variables, walk
+from evolve.transforms.call import Call, Result, transform
+from evolve.transforms.edit import extent_at, loop_at, touched
+from evolve.transforms.names import taken_names
+
+
+@dataclass(frozen=True)
+class _Sweeps:
+    """The loops that become one, outermost first, and what they hold."""
+
+    first: tuple[For, ...]
+    second: tuple[For, ...]
+    top: Reduce
+    total: Reduce
+    exponent: Expr
+    scale: Load
+
+
+@transform("online")
+def online(call: Call) -> Result:
+    """See dsl_spec/online.yaml."""
+    kernel = call.kernel
+    first, second = call.loops("maximum"), call.loops("sum")
+    found = _sweeps(kernel, first, second)
+    taken = taken_names(kernel)
+    made = _fused(found, taken, call.note)
+    body = _placed(kernel, found, made, _ending(found, taken, call.note))
+    names = call.names
+    for loop in second:
+        names = names.without_loop(loop, f"joined by {call.note}")
+    return replace(kernel, body=body), names
+
+
+def _sweeps(kernel: Kernel, first: tuple[str, ...], second: tuple[str, ...]) -> _Sweeps:
+    """Raises RefusedError unless the loops are two nests alike, of a maximum and of a sum relative to it."""
+    if len(first) != len(second) or set(first) & set(second):
+        raise RefusedError("E-ONLINE-NEST", "as many loops of the one sweep are needed as of the other")
+    one, two = (tuple(loop_at(kernel, n)[0] for n in names) for names in (first, second))
+    for nest in (one, two):
+        for outer, inner in pairwise(nest):
+            if outer.body.stmts != (inner,):
+                raise RefusedError("E-ONLINE-NEST", f"{inner.var} is not all that {outer.var} holds")
+    for a, b in zip(one, two, strict=True):
+        if a.kind is not b.kind or extent_at(kernel, a.var) != extent_at(kernel, b.var):
+            raise RefusedError(
+                "E-ONLINE-NEST",
+                f"{a.var} and {b.var} are not loops of one extent and kind",
+                repair="split and bind both sweeps alike",
+            )
+    top, total = (_only(nest[-1]) for nest in (one, two))
+    if not isinstance(top, Reduce) or top.monoid != MAX or not top.value.dtype.is_float:
+        raise RefusedError("E-ONLINE-FORM", f"{first[-1]} does not hold one maximum and nothing else")
+    step = difference(total.value) if isinstance(total, Reduce) and total.monoid == SUM else None
+    if step is None or not isinstance(total, Reduce) or not isinstance(step.rhs, Load):
+        raise RefusedError(
+            "E-ONLINE-FORM", f"{second[-1]} does not hold one sum of exp(e - m) and nothing else"
+        )
+    inside = {s.stmt.var for n in (one, two) for s in walk(n[-1].body) if isinstance(s.stmt, For)}
+    cells = (*top.indices, *total.indices, *step.rhs.indices)
+    if any(inside & variables(i) for i in cells):
+        raise RefusedError(
+            "E-ONLINE-FORM", f"inside {first[-1]} and {second[-1]} the cells are not the same all over"
+        )
+    return _Sweeps(one, two, top, total, step.lhs, step.rhs)
+
+
+def _only(loop: For) -> Stmt | None:
+    """The one leaf in a loop."""
+    found = [leaf for leaf, _ in leaves(loop.body)]
+    return found[0] if len(found) == 1 else None
+
+
+def _fused(s: _Sweeps, taken: set[str], note: str) -> For:
+    """The loops of the first nest around the bodies of both, with the rescaling between."""
+    dtype = s.total.value.dtype
+    taken.add(name := fresh(f"{s.top.buffer}_old", taken))
+    names: dict[str, Expr] = {b.var: var(a.var) for a, b in zip(s.first, s.second, strict=True)}
+    own = Load(s.top.buffer, s.top.indices, dtype)
+    total = Load(s.total.buffer, tuple(substitute(i, names) for i in s.total.indices), dtype)
+    old = Load(name, (), dtype)
+
+    def relative(x: Stmt) -> Stmt | None:
+        return replace(x, value=exp_of_difference(s.exponent, safe(own))) if x is s.total else None
+
+    second = substitute_block(rewrite(s.second[-1].body, relative), names)
+    rescaled = Binary(BinaryOp.MUL, total, exp_of_difference(old, safe(own)), dtype)
+    body: tuple[Stmt, ...] = (
+        Alloc(Buffer(name, dtype, (), Space.REGISTER)),
+        Store(name, (), own),
+        *s.first[-1].body.stmts,
+        Store(total.buffer, total.indices, rescaled),
+        *second.stmts,
+    )
+    for loop in reversed(s.first):
+        body = (replace(loop, body=Block(body), note=note),)
+    (out,) = body
+    assert isinstance(out, For)
+    return out
+
+
+def _ending(s: _Sweeps, taken: set[str], note: str) -> Stmt:
+    """The sum brought to the maximum that the source takes, by each thread that has one."""
+    dtype = s.total.value.dtype
+    cells = frozenset[str]().union(*(variables(i) for i in s.total.indices))
+    names: dict[str, Expr] = {}
+    loops = []
+    for a, b in zip(s.first, s.second, strict=True):
+        if b.var in cells:
+            taken.add(name := fresh(f"{a.var}.scale", taken))
+            loops.append(replace(a, var=name, note=note))
+            names |= {a.var: var(name), b.var: var(name)}
+    own = Load(s.top.buffer, tuple(substitute(i, names) for i in s.top.indices), dtype)
+    total = Load(s.total.buffer, tuple(substitute(i, names) for i in s.total.indices), dtype)
+    value = Binary(BinaryOp.MUL, total, exp_of_difference(own, s.scale), dtype)
+    out: Stmt = Store(total.buffer, total.indices, value)
+    for loop in reversed(loops):
+        out = replace(loop, body=Block((out,)))
+    return out
+
+
+def _placed(kernel: Kernel, s: _Sweeps, fused: For, ending: Stmt) -> Block:
+    """The block that holds both nests with `fused` in their place.
+
+    Of what stands between them, what depends on the first sweep follows, the rest goes before.
+    """
+    one, two = s.first[0], s.second[0]
+    if loop_at(kernel, one.var)[1].path != loop_at(kernel, two.var)[1].path:
+        raise RefusedError("E-ONLINE-NEST", f"{one.var} and {two.var} are not loops of one block")
+
+    def joined(stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        i, j = stmts.index(one), stmts.index(two)
+        if i > j:
+            raise RefusedError("E-ONLINE-NEST", f"{two.var} comes before {one.var}")
+        made = set(touched(one.body)[1])
+        before, after = list[Stmt](), list[Stmt]()
+        for x in stmts[i + 1 : j]:
+            reads, writes = touched(Block((x,)))
+            late = bool((reads | writes) & made)
+            made |= writes if late else frozenset()
+            (after if late else before).append(x)
+        return (*stmts[:i], *before, fused, *after, ending, *stmts[j + 1 :])
+
+    return _in_block(kernel.body, one, joined)
+
+
+def _in_block(block: Block, at: For, f: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Block:
+    """The block, or that inside it, that holds the loop directly, with other statements."""
+    if any(s is at for s in block.stmts):
+        return Block(f(block.stmts))
+
+    def one(s: Stmt) -> Stmt:
+        match s:
+            case Block():
+                return _in_block(s, at, f)
+            case For():
+                return replace(s, body=_in_block(s.body, at, f))
+            case If():
+                return replace(s, body=_in_block(s.body, at, f), orelse=_in_block(s.orelse, at, f))
+            case _:
+                return s
+
+    return Block(tuple(one(s) for s in block.stmts))
