@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from evolve.codegen.asynchronous import ASYNCHRONOUS
 from evolve.codegen.ctext import literal
 from evolve.codegen.errors import CodegenError
 from evolve.codegen.names import Names
@@ -74,6 +75,12 @@ class Collectives:
                 self.texts.append(_serial_text(name, monoid, dtype, threads))
             self._known[key] = name
         return self._known[key], threads // WARP if whole_warps else threads
+
+    def asynchronous(self) -> None:
+        """The functions of asynchronous copies, which NVRTC does not bring along."""
+        if ("asynchronous",) not in self._known:
+            self._known[("asynchronous",)] = ""
+            self.texts.append(ASYNCHRONOUS)
 
     def scan_warp(self, monoid: Monoid, dtype: DType, lanes: int) -> str:
         """Name of `T f(T value, T& total)` over groups of `lanes` adjacent lanes (2, 4 ... 32)."""

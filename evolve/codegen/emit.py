@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass, replace
 
 from evolve.codegen.access import Accesses, fits_int
+from evolve.codegen.asynchronous import ASYNCHRONOUS_BYTES, MOST_PENDING
 from evolve.codegen.collectives import Collectives, combined
 from evolve.codegen.ctree import Node, branch, declares, is_declaration, line, scope, split_invariant, texts
 from evolve.codegen.emit_combine import combine, scan
@@ -26,10 +27,24 @@ from evolve.codegen.prepare import prepare
 from evolve.codegen.rendered import Dims, Param
 from evolve.ir.affine import simplify
 from evolve.ir.data import reads
-from evolve.ir.expr import Const, Expr, index, var
+from evolve.ir.expr import Const, Expr, Load, index, var
 from evolve.ir.kernel import Kernel
 from evolve.ir.printer import print_expr
-from evolve.ir.stmt import Alloc, Barrier, Block, Boundary, Buffer, For, If, Leaf, Reduce, Stmt, Store
+from evolve.ir.stmt import (
+    Alloc,
+    Barrier,
+    Block,
+    Boundary,
+    Buffer,
+    Commit,
+    For,
+    If,
+    Leaf,
+    Reduce,
+    Stmt,
+    Store,
+    Wait,
+)
 from evolve.ir.types import DType, LoopKind, Space
 from evolve.ir.visit import leaves, loads, loop_sites, variables, walk
 from evolve.target.limits import GRID_MOST
@@ -206,6 +221,14 @@ class KernelEmitter(Accesses):
                 return self.declare(s.buffer, place)
             case Barrier():
                 return [line("__syncthreads();")]
+            case Commit():
+                self.collectives.asynchronous()
+                return [line("__pipeline_commit();")]
+            case Wait(pending=n) if n > MOST_PENDING:
+                raise CodegenError(f"a wait that leaves {n} groups; at most {MOST_PENDING} can be left")
+            case Wait():
+                self.collectives.asynchronous()
+                return [line(f"__pipeline_wait_prior({s.pending});")]
             case Store() | Reduce():
                 return self.owned(s, place, [self.leaf(s, place)])
 
@@ -318,10 +341,21 @@ class KernelEmitter(Accesses):
     def leaf(self, s: Leaf, place: Place) -> Node:
         self.instances = add_instances(self.instances, place, self.unrolled, self.ranges(place))
         value = self.value(s.value, place)
+        if isinstance(s, Store) and s.asynchronous:
+            return line(self.copy(s, place, s.value.dtype.size), line_origin(s, place))
         if isinstance(s, Store):
             return line(self.store(s, value, place), line_origin(s, place))
         target = self.access(s.buffer, s.indices, place)
         return line(self.accumulate(s, target, value), line_origin(s, place))
+
+    def copy(self, s: Store, place: Place, size: int) -> str:
+        """An asynchronous copy of `size` bytes, from the element at `place` on. Raises CodegenError."""
+        if not isinstance(s.value, Load) or size not in ASYNCHRONOUS_BYTES:
+            raise CodegenError(f"an asynchronous copy takes 4, 8 or 16 bytes, not {size}")
+        self.collectives.asynchronous()
+        target = self.access(s.buffer, s.indices, place)
+        source = self.access(s.value.buffer, s.value.indices, place)
+        return f"__pipeline_memcpy_async(&{target}, &{source}, {size});"
 
     def accumulate(self, s: Reduce, target: str, value: str) -> str:
         """What a reduction does, given the texts of its cell and its value."""

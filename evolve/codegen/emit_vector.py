@@ -99,6 +99,9 @@ def _lanes(emitter: KernelEmitter, body: LaneBody, s: For, width: int, place: Pl
         origin = line_origin(leaf, place)
         nodes: list[Node] = []
         wide: dict[Load, str] = {}
+        if isinstance(leaf, Store) and leaf.asynchronous:
+            out += emitter.owned(leaf, place, _copies(emitter, leaf, s.var, width, place))
+            continue
         for load, kind in _wide_loads(emitter, leaf, s.var, width, place).items():
             name = emitter.names.fresh(f"{emitter.names.of(load.buffer)}{width}")
             nodes.append(line(f"const {kind} {name} = {emitter.load(load, first, kind)};", origin))
@@ -122,3 +125,12 @@ def _lanes(emitter: KernelEmitter, body: LaneBody, s: For, width: int, place: Pl
             nodes.append(line(emitter.store(leaf, name, first, target), origin))
         out += emitter.owned(leaf, place, nodes)
     return out
+
+
+def _copies(emitter: KernelEmitter, leaf: Store, lane: str, width: int, place: Place) -> list[Node]:
+    """One asynchronous copy of all lanes where both sides are wide, else one a lane."""
+    wide = _wide_access(emitter, leaf.buffer, leaf.indices, lane, width, place)
+    if wide is None or not _wide_loads(emitter, leaf, lane, width, place):
+        return [emitter.leaf(leaf, replace(place, lane=(lane, i), width=width)) for i in range(width)]
+    first = replace(place, lane=(lane, 0))
+    return [line(emitter.copy(leaf, first, width * leaf.value.dtype.size), line_origin(leaf, place))]

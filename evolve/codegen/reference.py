@@ -38,7 +38,20 @@ from evolve.ir.expr import (
 from evolve.ir.kernel import Kernel
 from evolve.ir.printer import print_expr
 from evolve.ir.scope import ranges_at
-from evolve.ir.stmt import Alloc, Barrier, Block, Boundary, Buffer, For, If, Reduce, Stmt, Store
+from evolve.ir.stmt import (
+    Alloc,
+    Barrier,
+    Block,
+    Boundary,
+    Buffer,
+    Commit,
+    For,
+    If,
+    Reduce,
+    Stmt,
+    Store,
+    Wait,
+)
 from evolve.ir.types import DType
 from evolve.ir.visit import children, leaves, local_buffers, rebuild
 
@@ -178,7 +191,7 @@ class ReferenceEmitter:
                 return [branch(cond, self.block(s.body, inner), None, self.block(s.orelse, inner))]
             case Alloc():
                 return self.declare(s.buffer)
-            case Barrier() | Boundary():
+            case Barrier() | Commit() | Wait() | Boundary():
                 return []
             case Store():
                 return self.store(s, path)

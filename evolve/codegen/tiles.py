@@ -14,7 +14,7 @@ from evolve.ir.expr import FALSE, TRUE, Binary, BinaryOp, Const, Expr, conjuncti
 from evolve.ir.kernel import Kernel
 from evolve.ir.lanes import coefficient
 from evolve.ir.scope import conjuncts, ranges_at
-from evolve.ir.stmt import Alloc, Barrier, Block, For, If, Leaf, Stmt
+from evolve.ir.stmt import Alloc, Barrier, Block, Commit, For, If, Leaf, Stmt, Wait
 from evolve.ir.types import DType, LoopKind, Space
 from evolve.ir.visit import loads, rewrite, substitute, variables, walk
 
@@ -52,7 +52,7 @@ def _holds_phases(s: For) -> bool:
     """Whether the loop has barriers, collectives or shared declarations in it, so it is no plain nest."""
     for site in walk(s.body):
         x = site.stmt
-        if isinstance(x, Barrier) or (isinstance(x, For) and x.kind.is_combine):
+        if isinstance(x, Barrier | Commit | Wait) or (isinstance(x, For) and x.kind.is_combine):
             return True
         if isinstance(x, Alloc) and x.buffer.space is Space.SHARED:
             return True

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import assert_never
 
 from evolve.ir.expr import Expr
-from evolve.ir.stmt import Alloc, Barrier, Block, Boundary, For, If, Reduce, Stmt, Store
+from evolve.ir.stmt import Alloc, Barrier, Block, Boundary, Commit, For, If, Reduce, Stmt, Store, Wait
 from evolve.ir.types import Monoid
 from evolve.ir.visit import loads
 
@@ -44,7 +44,7 @@ class Effects:
 def effects(s: Stmt) -> Effects:
     """The accesses of one statement; for a container, those of its condition or extent only."""
     match s:
-        case Block() | Alloc() | Barrier() | Boundary():
+        case Block() | Alloc() | Barrier() | Commit() | Wait() | Boundary():
             return Effects(())
         case For():
             return Effects(_reads((s.extent,)))

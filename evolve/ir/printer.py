@@ -6,7 +6,20 @@ from typing import assert_never
 
 from evolve.ir.expr import Binary, BinaryOp, Call, Cast, Const, Expr, Load, Select, Unary, Var
 from evolve.ir.kernel import Contents, Kernel, Scalar
-from evolve.ir.stmt import Alloc, Barrier, Block, Boundary, Buffer, For, If, Reduce, Stmt, Store
+from evolve.ir.stmt import (
+    Alloc,
+    Barrier,
+    Block,
+    Boundary,
+    Buffer,
+    Commit,
+    For,
+    If,
+    Reduce,
+    Stmt,
+    Store,
+    Wait,
+)
 from evolve.ir.types import Cache, DType, LoopKind
 
 _PRECEDENCE = {
@@ -87,11 +100,16 @@ def _lines(s: Stmt, indent: str, with_origin: bool) -> list[str]:
             return [f"{indent}alloc {_buffer(s.buffer)}"]
         case Barrier():
             return [f"{indent}barrier"]
+        case Commit():
+            return [f"{indent}commit"]
+        case Wait():
+            return [f"{indent}wait {s.pending}"]
         case Boundary():
             return [f"{indent}---- next launch ----"]
         case Store():
             dims = ", ".join(print_expr(i) for i in s.indices)
-            return [f"{indent}{s.buffer}[{dims}] = {print_expr(s.value)}{_origin(s, with_origin)}"]
+            sign = "<-" if s.asynchronous else "="
+            return [f"{indent}{s.buffer}[{dims}] {sign} {print_expr(s.value)}{_origin(s, with_origin)}"]
         case Reduce():
             dims = ", ".join(print_expr(i) for i in s.indices)
             atomic = "atomic " if s.atomic else ""

@@ -90,12 +90,17 @@ class Alloc:
 
 @dataclass(frozen=True)
 class Store:
-    """`buffer[indices] = value`."""
+    """`buffer[indices] = value`.
+
+    `asynchronous`: a copy from global into shared memory that is only started here. It has happened for the
+    thread that started it when a `Wait` says so, and for others after a barrier that follows.
+    """
 
     buffer: str
     indices: tuple[Expr, ...]
     value: Expr
     origin: Origin | None = None
+    asynchronous: bool = False
     span: Span | None = field(default=None, compare=False)
 
 
@@ -121,9 +126,21 @@ class Barrier:
 
 
 @dataclass(frozen=True)
+class Commit:
+    """The asynchronous copies that a thread started since its last commit become a group, maybe empty."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Each thread waits until at most the `pending` latest of its groups are under way."""
+
+    pending: int
+
+
+@dataclass(frozen=True)
 class Boundary:
     """One launch ends here and the next begins: all that stands before has happened. See `ir.launches`."""
 
 
-Stmt: TypeAlias = Block | For | If | Alloc | Store | Reduce | Barrier | Boundary
+Stmt: TypeAlias = Block | For | If | Alloc | Store | Reduce | Barrier | Commit | Wait | Boundary
 Leaf: TypeAlias = Store | Reduce

@@ -13,6 +13,7 @@ from evolve.ir.stmt import (
     Block,
     Boundary,
     Buffer,
+    Commit,
     For,
     If,
     Leaf,
@@ -20,6 +21,7 @@ from evolve.ir.stmt import (
     Reduce,
     Stmt,
     Store,
+    Wait,
 )
 
 
@@ -107,7 +109,7 @@ def map_stmt_exprs(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt:
         case Alloc():
             b = s.buffer
             return Alloc(replace(b, extents=tuple(f(x) for x in b.extents)))
-        case Barrier() | Boundary():
+        case Barrier() | Commit() | Wait() | Boundary():
             return s
         case Store() | Reduce():
             origin = s.origin

@@ -5,6 +5,7 @@
 `instances`  statements with their instances
 `model`      who executes which statement instance when, on which cells
 `analysis`   a model and its conflicts, shared by placing and proving
+`asynchronous`  when copies that are only started have happened
 `conflicts`  accesses that meet in a cell, and which of them barriers order
 `flow`       who wrote the value that is read
 `proof`      what all checks share; `witness` and `repairs` put findings into words

@@ -17,12 +17,12 @@ import islpy as isl
 from evolve.ir.kernel import Kernel
 from evolve.ir.launches import joined, launches
 from evolve.ir.poly import IslLimitError, NonAffineError, limited
-from evolve.ir.stmt import Barrier, Block, For, If, Reduce, Stmt, Store
+from evolve.ir.stmt import Barrier, Block, For, If, Reduce, Stmt, Store, Wait
 from evolve.ir.types import LoopKind
 from evolve.ir.visit import Site
 from evolve.legality.analysis import SET_UP, Analysis, analysis_of, facts_of, strip
 from evolve.legality.conflicts import Race
-from evolve.legality.instances import ModelError
+from evolve.legality.instances import ModelError, Moment, Statement
 from evolve.legality.model import Model
 from evolve.legality.uniform import why_not_uniform
 from evolve.legality.verdict import Limits
@@ -64,7 +64,7 @@ def place(kernel: Kernel, limits: Limits | None = None) -> Kernel:
                 if race is None:
                     return _minimal(current, analysis, hopeless)
                 gap = _gap(current, model, race, operations)
-                if gap is None:
+                if gap is None or _has_barrier(current.body, gap):
                     hopeless |= {(race.first.name, race.second.name)}
                 else:
                     current = replace(current, body=_insert(current.body, gap.path, gap.position))
@@ -73,22 +73,48 @@ def place(kernel: Kernel, limits: Limits | None = None) -> Kernel:
     return current
 
 
+def _has_barrier(body: Block, gap: Gap) -> bool:
+    """Whether a barrier stands there already, so that another one changes nothing."""
+    found = _paths(body, Barrier)
+    return any((*gap.path, at) in found for at in (gap.position - 1, gap.position))
+
+
 def _gap(kernel: Kernel, model: Model, race: Race, operations: int) -> Gap | None:
     """Where a barrier separates a sample of the race; None when no uniform place can."""
     with limited(operations):
         first, second = _sample(race)
-    where = dict(zip((s.name for s in model.statements), _paths(kernel.body, Store | Reduce), strict=True))
-    early, late = race.first, race.second
-    for x, y in zip(early.time, late.time, strict=False):
-        a, b = (first[x] if isinstance(x, str) else x), (second[y] if isinstance(y, str) else y)
-        if a == b:
-            continue
-        if a > b:
-            early, late = late, early
-        if isinstance(x, str) and isinstance(y, str):
-            return _carried(kernel, model, x)
-        return _between(kernel, model, where[early.name], where[late.name])
+        one, two = _done(kernel, model, race.first, first), _done(kernel, model, race.second, second)
+    begins = dict(zip((s.name for s in model.statements), _paths(kernel.body, Store | Reduce), strict=True))
+    for early, late, at in ((one, race.second, second), (two, race.first, first)):
+        for a, x, y in zip(early.values, early.time, late.time, strict=False):
+            b = at[y] if isinstance(y, str) else y
+            if a > b:
+                break
+            if a < b and isinstance(x, str) and isinstance(y, str):
+                return _carried(kernel, model, x)
+            if a < b:
+                return _between(kernel, model, early.path, begins[late.name])
     return None
+
+
+@dataclass(frozen=True)
+class _Done:
+    """When and where an instance has happened: where it stands, but for a copy that is only started there."""
+
+    time: Moment
+    values: tuple[int, ...]
+    path: Path
+
+
+def _done(kernel: Kernel, model: Model, st: Statement, at: dict[str, int]) -> _Done:
+    waits = [p for p in model.points if isinstance(p.stmt, Wait)]
+    for p, path in zip(waits, _paths(kernel.body, Wait), strict=True):
+        values = model.landing(st, at, p)
+        if values is not None:
+            return _Done(p.time, values, path)
+    number = model.statements.index(st)
+    own = tuple(at[x] if isinstance(x, str) else x for x in st.time)
+    return _Done(st.time, own, _paths(kernel.body, Store | Reduce)[number])
 
 
 def _sample(race: Race) -> tuple[dict[str, int], dict[str, int]]:

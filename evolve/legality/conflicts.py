@@ -104,7 +104,7 @@ class Ordering:
         for i, (time, block) in enumerate(self._points):
             key = (a.name, i)
             if key not in self._before:
-                before = self.model.time_map(a).lex_lt_map(time)
+                before = self.model.end_map(a).lex_lt_map(time)
                 if block is not None:
                     before = before.intersect(self.model.block_map(a).apply_range(block.reverse()))
                 self._before[key] = before
@@ -152,6 +152,17 @@ def _differ(meet: IslObject, first: IslObject, second: IslObject) -> IslObject:
 def _threads(model: Model, st: Statement) -> IslObject:
     values = [model.value(st, t) for t in st.threads]
     return st.frame.map_to("", values).intersect_domain(st.instances)
+
+
+def overlapping(model: Model, a: Statement, b: Statement, meet: IslObject) -> IslObject:
+    """The pairs of `meet` by one thread of which neither has happened when the other starts."""
+    same = _threads(model, a).apply_range(_threads(model, b).reverse())
+    blocks = model.block_map(a).apply_range(model.block_map(b).reverse())
+    meet = meet.intersect(same).intersect(blocks)
+    if a.name == b.name:
+        meet = meet.subtract(isl.Map.identity(meet.get_space()))
+    meet = meet.subtract(model.end_map(a).lex_lt_map(model.time_map(b)))
+    return meet.subtract(model.end_map(b).lex_lt_map(model.time_map(a)).reverse())
 
 
 def within(meet: IslObject, a: Statement, b: Statement, same: list[str], lane: str) -> IslObject:

@@ -129,7 +129,7 @@ class Flow:
         with limited(self.operations):
             reach = []
             for w, write in writes:
-                earlier = self.model.time_map(w, (1,)).lex_lt_map(time).reverse()
+                earlier = self.model.end_map(w, (1,)).lex_lt_map(time).reverse()
                 reach.append(sink.apply_range(write.reverse()).intersect(earlier))
             return self._found(buffer, sink, reach)
 
@@ -169,7 +169,7 @@ class Flow:
         for w in writers:
             written = isl.UnionMap.from_map(self.model.write(w))
             inst = isl.UnionSet.from_set(w.instances)
-            schedule = schedule.union(isl.UnionMap.from_map(self.model.time_map(w, (1,))))
+            schedule = schedule.union(isl.UnionMap.from_map(self.model.end_map(w, (1,))))
             if isinstance(w.leaf, Store):
                 must, stores = must.union(written), stores.union(inst)
             else:

@@ -11,6 +11,7 @@ The execution model of a transformed kernel, as code generation renders it:
   addressed by its logical index instead of the thread axes that its layout turns into owners;
   `evolve.ir.layout.slot_of` has checked that only owners touch it, and owner and slot are a
   bijection of the logical index, so logical cells stand for physical ones.
+* An asynchronous copy lasts from where it stands to a later wait (`asynchronous`).
 * Launches follow each other: what stands before a `Boundary` has happened for all blocks. Each has a grid and
   blocks of its own.
 * A local buffer is undefined whenever its declaration is passed, so for value flow a cell carries
@@ -47,9 +48,23 @@ from evolve.ir.layout import LayoutError, RegisterLayout, register_layouts, slot
 from evolve.ir.poly import Frame, IslObject, NonAffineError, Sizes, canonical_term, domain, path_terms
 from evolve.ir.printer import print_expr, print_stmt
 from evolve.ir.scope import ranges_at
-from evolve.ir.stmt import Alloc, Barrier, Block, Boundary, Buffer, For, If, Leaf, Reduce, Store
+from evolve.ir.stmt import (
+    Alloc,
+    Barrier,
+    Block,
+    Boundary,
+    Buffer,
+    Commit,
+    For,
+    If,
+    Leaf,
+    Reduce,
+    Store,
+    Wait,
+)
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import Site, children, leaves, walk
+from evolve.legality.asynchronous import Point, extended, landing_at, landings
 from evolve.legality.instances import (
     BarrierPoint,
     Declared,
@@ -101,12 +116,15 @@ class Model:
                 raise ModelError(e.code, e.message) from e
         self.statements: list[Statement] = []
         self.barriers: list[BarrierPoint] = []
+        self.points: list[Point] = []
         self._prefix = prefix
         self._like = like
         self._held: set[tuple[str, str, tuple[Expr, ...]]] = set()
         self._launch = 0
         self._collect(kernel.body, (), (), _Clock((), [0]))
-        self.depth = max([len(s.time) for s in self.statements] + [len(b.time) for b in self.barriers] + [1])
+        lengths = [len(s.time) for s in self.statements] + [len(b.time) for b in self.barriers]
+        self.depth = max([*lengths, *(len(x.time) for x in self.points), 1])
+        self._landings = landings(self, self.points)
 
     @property
     def thread_extent(self) -> Mapping[LoopKind, int]:
@@ -161,6 +179,8 @@ class Model:
                     self._launch += 1
                 case Barrier():
                     self._barrier(Site(s, path, sides), (*clock.prefix, clock.next()))
+                case Commit() | Wait():
+                    self.points.append(Point(s, (*clock.prefix, clock.next()), Site(s, path, sides)))
                 case Store() | Reduce():
                     self._statement(s, Site(s, path, sides), (*clock.prefix, clock.next()))
 
@@ -287,6 +307,19 @@ class Model:
         """Instances to times, all of one length."""
         padded = (*st.time, *(0,) * (self.depth - len(st.time)), *tail)
         return st.frame.map_to("", [self.value(st, x) for x in padded]).intersect_domain(st.instances)
+
+    def end_map(self, st: Statement, tail: tuple[int, ...] = ()) -> IslObject:
+        """Instances to the times from which on they have happened: later than `time_map` for a copy that is
+        only started there."""
+        if st.name in self._landings:
+            return extended(self._landings[st.name], self.depth, tail)
+        return self.time_map(st, tail)
+
+    def landing(self, st: Statement, at: Mapping[str, int], point: Point) -> tuple[int, ...] | None:
+        """When the copy that the instance `at` starts has happened, if it is at a wait of `point`."""
+        if st.name not in self._landings:
+            return None
+        return landing_at(self, self._landings[st.name], st, at, point)
 
     def block_map(self, st: Statement | BarrierPoint) -> IslObject:
         """Instances to block coordinates, over the grid axes in use."""

@@ -5,7 +5,17 @@ from __future__ import annotations
 from evolve.ir.poly import limited
 from evolve.ir.stmt import Reduce
 from evolve.ir.types import LoopKind, Space
-from evolve.legality.conflicts import Ordering, Touch, both_atomic, common_loops, touches, within
+from evolve.legality.asynchronous import is_asynchronous
+from evolve.legality.conflicts import (
+    Ordering,
+    Touch,
+    both_atomic,
+    common_loops,
+    conflicts,
+    overlapping,
+    touches,
+    within,
+)
 from evolve.legality.model import Model
 from evolve.legality.proof import Finding, Proof, refuted
 from evolve.legality.witness import describe, sample_pair
@@ -32,7 +42,23 @@ def check_races(p: Proof) -> list[Finding]:
         )
         if len(out) == _MOST:
             break
-    return out
+    return out or _under_way(p)
+
+
+def _under_way(p: Proof) -> list[Finding]:
+    """E-RACE: a thread touches a cell that its own asynchronous copy is still to fill."""
+    if not any(is_asynchronous(st) for st in p.target.statements):
+        return []
+    for a, b, meet in conflicts(p.target, p.limits.operations):
+        if not (is_asynchronous(a.st) or is_asynchronous(b.st)):
+            continue
+        with limited(p.limits.operations):
+            left = overlapping(p.target, a.st, b.st, meet)
+        if not left.is_empty():
+            text = f"{describe(a.st)} and {describe(b.st)} touch {a.buffer} while it is copied"
+            repair = "wait for the copy before, or start it after"
+            return [refuted("E-RACE", text, sample_pair(p.target, left), repair)]
+    return []
 
 
 def check_vector(p: Proof) -> list[Finding]:

@@ -9,7 +9,7 @@ it checks a cheap local precondition and leaves it to `evolve.legality` whether 
 `mapping`     bind, launch_bounds, unroll, vectorize
 `memory`      stage, accumulate_in_register, set_layout; `window` finds the part of a buffer to stage
 `hints`       cache_hint
-`overlap`     multi_buffer, pipeline
+`overlap`     multi_buffer, make_async, pipeline
 `writes`      cache_write
 `reductions`  warp_reduce, block_reduce, split_reduction
 `grids`       grid_reduce

@@ -1,4 +1,4 @@
-"""multi_buffer, pipeline: what the next iteration needs is on its way while this one computes."""
+"""multi_buffer, make_async, pipeline: what the next iteration needs is on its way while this one computes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from evolve.dsl.diagnostic import RefusedError
 from evolve.ir.affine import Ranges, simplify
 from evolve.ir.expr import Const, Expr, Load, add, index, mod, var
 from evolve.ir.kernel import Kernel
-from evolve.ir.printer import print_expr
+from evolve.ir.printer import print_expr, print_stmt
 from evolve.ir.scope import ranges_at
-from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Leaf, Stmt, Store
+from evolve.ir.stmt import Alloc, Block, Buffer, Commit, For, If, Leaf, Stmt, Store, Wait
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import Site, fresh, leaves, local_buffers, rewrite, substitute_block, walk
 from evolve.transforms.call import Call, Result, loop_of, transform
@@ -21,6 +21,8 @@ from evolve.transforms.memory import MAX_SHARED_BYTES
 from evolve.transforms.names import taken_names
 from evolve.transforms.nests import with_leading
 
+COPIED_BYTES = (4, 8)
+"""Sizes of elements that a copy can be made of; vectors of them have up to 16 bytes."""
 SEQUENTIAL = (LoopKind.SERIAL, LoopKind.PARALLEL, LoopKind.UNROLL)
 """Loops that a thread runs in order. Iterations that share versions are no longer parallel."""
 
@@ -74,6 +76,61 @@ def _bytes(buffer: Buffer) -> int:
     return prod(sizes) * buffer.dtype.size
 
 
+@transform("make_async")
+def make_async(call: Call) -> Result:
+    """See dsl_spec/make_async.yaml."""
+    kernel, buffer = call.kernel, call.buffer("buffer")
+    if buffer.space is not Space.SHARED:
+        raise RefusedError("E-VERSION-SPACE", f"{buffer.name} is {buffer.space.value}; only shared buffers")
+    if buffer.dtype.size not in COPIED_BYTES:
+        raise RefusedError("E-ASYNC-COPY", f"elements of {buffer.dtype.size} bytes cannot be copied so")
+    written = touched(kernel.body)[1]
+    memory = {b.name for b in kernel.buffers} - written
+    found = [(leaf, site) for leaf, site in leaves(kernel.body) if leaf.buffer == buffer.name]
+    for leaf, _ in found:
+        plain = isinstance(leaf, Store) and leaf.origin is None and isinstance(leaf.value, Load)
+        if not plain or not isinstance(leaf.value, Load) or leaf.value.buffer not in memory:
+            raise RefusedError(
+                "E-ASYNC-COPY", f"`{print_stmt(leaf)}` is no copy from memory that the kernel only reads"
+            )
+        if isinstance(leaf, Store) and leaf.asynchronous:
+            raise RefusedError("E-NO-CHANGE", f"{buffer.name} is already copied asynchronously")
+
+    def started(s: Stmt) -> Stmt | None:
+        return replace(s, asynchronous=True) if isinstance(s, Store) and s.buffer == buffer.name else None
+
+    return replace(kernel, body=_with_waits(rewrite(kernel.body, started), buffer.name)), call.names
+
+
+def _with_waits(block: Block, buffer: str) -> Block:
+    """Behind each statement that does nothing but start copies into `buffer`, a group is closed and awaited.
+
+    Of groups one behind the other the last is enough.
+    """
+    out: list[Stmt] = []
+    for s in block.stmts:
+        mine = any(leaf.buffer == buffer for leaf, _ in leaves(Block((s,))))
+        if mine and _is_asynchronous(s):
+            out += [s, Commit(), Wait(0)]
+        elif mine and isinstance(s, For | If):
+            inner = replace(s, body=_with_waits(s.body, buffer))
+            out.append(
+                replace(inner, orelse=_with_waits(inner.orelse, buffer)) if isinstance(inner, If) else inner
+            )
+        else:
+            out.append(s)
+    kept: list[Stmt] = []
+    for s in out:
+        if _is_asynchronous(s):
+            closed = len(kept)
+            while closed and isinstance(kept[closed - 1], Alloc):
+                closed -= 1
+            if kept[closed - 2 : closed] == [Commit(), Wait(0)]:
+                del kept[closed - 2 : closed]
+        kept.append(s)
+    return Block(tuple(kept))
+
+
 @transform("pipeline")
 def pipeline(call: Call) -> Result:
     """See dsl_spec/pipeline.yaml."""
@@ -95,11 +152,20 @@ def pipeline(call: Call) -> Result:
     parts = [_apart(kernel, site, s, taken) for s in fills]
     later = {loop.var: add(var(loop.var), ahead)}
     more = less(later[loop.var], loop.extent)
+    starts = substitute_block(Block(tuple(p.loads for p in parts)), later)
+    ends = substitute_block(Block(tuple(s for p in parts for s in p.stores)), later)
+    asynchronous = any(map(_is_asynchronous, fills))
     body = (
         *(Alloc(b) for p in parts for b in p.registers),
-        If(more, substitute_block(Block(tuple(p.loads for p in parts)), later)),
-        *(s for s in loop.body.stmts if s not in fills),
-        If(more, substitute_block(Block(tuple(p.stores for p in parts)), later)),
+        If(more, starts),
+        *((Commit(),) if asynchronous else ()),
+        *(
+            s
+            for s in loop.body.stmts
+            if s not in fills and not (asynchronous and isinstance(s, Commit | Wait))
+        ),
+        *((If(more, ends),) if ends.stmts else ()),
+        *((Wait(ahead - 1),) if asynchronous else ()),
     )
     names = call.names
     for x in _loops(Block(fills)):
@@ -128,7 +194,8 @@ def _fills(kernel: Kernel, site: Site, ahead: int) -> Iterator[Stmt]:
                     "E-STAGE-WRITTEN",
                     f"{leaf.value.buffer} is written inside {loop.var}: what is loaded ahead would be stale",
                 )
-            if n < ahead:
+            # An asynchronous copy arrives while the iteration before still reads.
+            if n < ahead + (isinstance(leaf, Store) and leaf.asynchronous):
                 raise RefusedError(
                     "E-VERSIONS",
                     f"{leaf.buffer} has {n} versions, too few to be filled {ahead} iterations ahead",
@@ -148,6 +215,12 @@ def _versions(leaf: Leaf, loop: For, local: Mapping[str, Buffer], ranges: Ranges
     return n if leaf.indices[0] == simplify(mod(var(loop.var), n), ranges) else 0
 
 
+def _is_asynchronous(s: Stmt) -> bool:
+    """Whether all that a nest does is to start copies."""
+    found = [leaf for leaf, _ in leaves(Block((s,)))]
+    return bool(found) and all(isinstance(x, Store) and x.asynchronous for x in found)
+
+
 def _loops(block: Block) -> list[For]:
     return [x.stmt for x in walk(block) if isinstance(x.stmt, For)]
 
@@ -155,15 +228,16 @@ def _loops(block: Block) -> list[For]:
 def _prologue(loop: For, fills: tuple[Stmt, ...], ahead: int, taken: set[str]) -> tuple[Stmt, ...]:
     """The copies of the first `ahead` iterations, as far as the loop has them."""
     nests = Block(tuple(_renamed(s, "0", taken) for s in fills))
+    asynchronous = any(map(_is_asynchronous, fills))
     step: Expr = index(0)
     if ahead > 1:
         name = fresh(f"{loop.var}.0", taken)
         taken.add(name)
         step = var(name)
     guarded = If(less(step, loop.extent), substitute_block(nests, {loop.var: step}))
-    if ahead == 1:
-        return (guarded,)
-    return (For(name, index(ahead), LoopKind.UNROLL, Block((guarded,))),)
+    one = (guarded, *((Commit(),) if asynchronous else ()))
+    each = one if ahead == 1 else (For(name, index(ahead), LoopKind.UNROLL, Block(one)),)
+    return (*each, *((Wait(ahead - 1),) if asynchronous else ()))
 
 
 def _renamed(s: Stmt, suffix: str, taken: set[str]) -> Stmt:
@@ -183,15 +257,20 @@ def _renamed(s: Stmt, suffix: str, taken: set[str]) -> Stmt:
 
 @dataclass(frozen=True)
 class _Apart:
-    """A copy in two halves: from memory into registers, from registers into shared memory."""
+    """A copy in two halves: from memory into registers, from registers into shared memory.
+
+    An asynchronous one has no second half.
+    """
 
     registers: tuple[Buffer, ...]
     loads: Stmt
-    stores: Stmt
+    stores: tuple[Stmt, ...]
 
 
 def _apart(kernel: Kernel, site: Site, s: Stmt, taken: set[str]) -> _Apart:
     """Each element waits in a register of the thread that copies it: a dimension for each loop around."""
+    if _is_asynchronous(s):
+        return _Apart((), _renamed(s, "1", taken), ())
     registers: list[Buffer] = []
     waiting: list[Load] = []
     for leaf, at in leaves(Block((s,))):
@@ -214,7 +293,7 @@ def _apart(kernel: Kernel, site: Site, s: Stmt, taken: set[str]) -> _Apart:
         (only,) = rewrite(Block((s,)), change).stmts
         return _renamed(only, "1" if loading else "2", taken)
 
-    return _Apart(tuple(registers), half(loading=True), half(loading=False))
+    return _Apart(tuple(registers), half(loading=True), (half(loading=False),))
 
 
 def _extent(kernel: Kernel, path: tuple[For | If, ...], loop: For) -> Expr:

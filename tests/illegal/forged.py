@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from evolve.ir.expr import TRUE, Binary, BinaryOp, Const, Expr, Load, add, index, mod, sub, var
 from evolve.ir.kernel import Kernel
-from evolve.ir.stmt import Alloc, Barrier, Block, For, If, Origin, Reduce, Stmt, Store
+from evolve.ir.stmt import Alloc, Barrier, Block, Commit, For, If, Origin, Reduce, Stmt, Store, Wait
 from evolve.ir.types import MAX, MIN, Cache, DType, LoopKind
 from evolve.ir.visit import map_block_exprs, map_expr, rewrite, substitute_block
 from tests.illegal import forged_online, forged_scans
@@ -188,6 +188,81 @@ def loads_of_this_iteration() -> Kernel:
 def written_into_the_version_in_use() -> Kernel:
     now = {"k.o": sub(var("k.o"), 1)}
     return with_loop(good("matmul", PIPELINED), "a.0.2", lambda s: _substituted(s, now))
+
+
+# ---- asynchronous copies, two iterations ahead
+
+ASYNCHRONOUS = 3
+"""The template of matmul that has them."""
+
+
+def _with_wait(number: int, new: tuple[Stmt, ...]) -> Kernel:
+    """Wait `number` in text order replaced."""
+    seen = [-1]
+
+    def one(s: Stmt) -> tuple[Stmt, ...] | None:
+        if isinstance(s, Wait):
+            seen[0] += 1
+            return new if seen[0] == number else None
+        return None
+
+    return change(good("matmul", ASYNCHRONOUS), one)
+
+
+@forged("matmul", "E-ASYNC", "race", M=16, N=16, K=12)
+def copies_never_waited_for() -> Kernel:
+    return change(good("matmul", ASYNCHRONOUS), lambda s: () if isinstance(s, Wait) else None)
+
+
+@forged("matmul", "E-ASYNC", "race", M=16, N=16, K=16)
+def copies_of_the_loop_not_waited_for() -> Kernel:
+    return _with_wait(1, ())
+
+
+@forged("matmul", "E-RACE", "race", M=16, N=16, K=12)
+def first_copies_waited_for_too_late() -> Kernel:
+    return _with_wait(0, ())
+
+
+@forged("matmul", "E-RACE", "race", M=16, N=16, K=16)
+def wait_that_leaves_a_group_too_many() -> Kernel:
+    return _with_wait(1, (Wait(2),))
+
+
+@forged("matmul", "E-ASYNC", "race", M=16, N=16, K=16)
+def groups_never_closed() -> Kernel:
+    return change(good("matmul", ASYNCHRONOUS), lambda s: () if isinstance(s, Commit) else None)
+
+
+@forged("matmul", "E-RACE", "race", M=16, N=16, K=16)
+def barrier_before_the_wait() -> Kernel:
+    def one(s: Stmt) -> Stmt | None:
+        if isinstance(s, For) and s.var == "k.o":
+            *most, wait, barrier = s.body.stmts
+            assert (wait, barrier) == (Wait(1), Barrier())
+            return replace(s, body=Block((*most, barrier, wait)))
+        return None
+
+    return change(good("matmul", ASYNCHRONOUS), one)
+
+
+@forged("matmul", "E-RACE", "race", M=16, N=16, K=20)
+def as_many_versions_as_iterations_ahead() -> Kernel:
+    def two(e: Expr) -> Expr:
+        whole = isinstance(e, Binary) and e.op is BinaryOp.MOD and e.rhs == index(3)
+        return replace(e, rhs=index(2)) if isinstance(e, Binary) and whole else e
+
+    k = good("matmul", ASYNCHRONOUS)
+    return replace(k, body=map_block_exprs(k.body, lambda e: map_expr(e, two)))
+
+
+@forged("saxpy", "E-RACE", "race")
+def read_of_what_the_thread_itself_copies() -> Kernel:
+    """Each thread reads what it copied, so that no barrier is needed; but it has to wait."""
+    text = "split(i, 32)\nbind(i.o, grid.x)\nxs = stage(x, at=i.o, scope=shared)\n"
+    k = scheduled("saxpy", text + "bind([xs.0, i.i], thread.x)\nmake_async(xs)")
+    k = change(k, lambda s: () if isinstance(s, Wait) else None)
+    return with_loop(k, "i.i", lambda s: (s, Wait(0)))
 
 
 def _substituted(s: For, by: dict[str, Expr]) -> For:

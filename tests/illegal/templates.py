@@ -200,6 +200,11 @@ TEMPLATES: dict[str, list[str]] = {
         "distribute([i.i, j.i])\nsplit(k, 4)\nreorder([k.o, i.i.1, j.i.1, k.i])\n"
         "a = stage(A, at=k.o, scope=shared)\nbind([i.i.0, i.i.1, i.i.2, a.0], thread.y)\n"
         "bind([j.i.0, j.i.1, j.i.2, a.1], thread.x)\nmulti_buffer(a)\npipeline(k.o)\n",
+        "specialize(K % 4 == 0)\ntile([i, j], [8, 8])\nbind(i.o, grid.y)\nbind(j.o, grid.x)\n"
+        "distribute([i.i, j.i])\nsplit(k, 4)\nreorder([k.o, i.i.1, j.i.1, k.i])\n"
+        "a = stage(A, at=k.o, scope=shared)\nbind([i.i.0, i.i.1, i.i.2, a.0], thread.y)\n"
+        "bind([j.i.0, j.i.1, j.i.2, a.1], thread.x)\nmake_async(a)\nmulti_buffer(a, n=3)\n"
+        "pipeline(k.o, ahead=2)\n",
     ],
     "stencil": [
         "tile([i, j], [8, 8])\nbind(i.o, grid.y)\nbind(j.o, grid.x)\nt = stage(x, at=j.o, scope=shared)\n"

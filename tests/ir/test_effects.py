@@ -18,6 +18,8 @@ EXAMPLES: dict[type, stmt.Stmt] = {
     stmt.Store: stmt.Store("y", (var("i"),), ld("x", var("i"))),
     stmt.Reduce: stmt.Reduce("s", (), SUM, ld("x", var("i"))),
     stmt.Barrier: stmt.Barrier(),
+    stmt.Commit: stmt.Commit(),
+    stmt.Wait: stmt.Wait(0),
     stmt.Boundary: stmt.Boundary(),
 }
 

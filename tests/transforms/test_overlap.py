@@ -7,7 +7,8 @@ import pytest
 from evolve.compiler.compile import finish
 from evolve.dsl.diagnostic import RefusedError
 from evolve.ir.kernel import Kernel
-from evolve.ir.stmt import Barrier, For
+from evolve.ir.printer import print_stmt
+from evolve.ir.stmt import Barrier, Commit, For, Wait
 from evolve.ir.types import LoopKind
 from evolve.ir.visit import local_buffers, walk
 from evolve.legality.prove import prove
@@ -105,3 +106,53 @@ def test_a_window_of_one_element_that_the_loop_declares_stays_there() -> None:
     local = local_buffers(after.kernel.body)
     assert "a_s.next" in local and "b_s.next" not in local
     assert prove(KERNELS["vecadd"](), finish(after.kernel)).proved
+
+
+# ---- asynchronous copies
+
+ASYNC = STAGED + "make_async(a)\nmake_async(b)\n"
+
+
+def statements(kernel: Kernel) -> list[str]:
+    """Groups closed, waits and barriers, in text order, with the sequential loops around them."""
+    found = [s for s in walk(kernel.body) if isinstance(s.stmt, Barrier | Commit | Wait)]
+    return [
+        "  " * sum(x.kind is LoopKind.SERIAL for x in s.loops) + print_stmt(s.stmt).strip() for s in found
+    ]
+
+
+def test_copies_that_follow_each_other_are_one_group() -> None:
+    kernel = finish(applied("matmul", ASYNC).kernel)
+    assert prove(KERNELS["matmul"](), kernel).proved
+    assert statements(kernel) == ["  commit", "  wait 0", "  barrier", "  barrier"]
+
+
+def test_the_order_of_buffering_and_making_asynchronous_does_not_matter() -> None:
+    text = "multi_buffer(a)\nmulti_buffer(b)\npipeline(k.o)"
+    one = applied("matmul", ASYNC + text).kernel
+    two = applied(
+        "matmul", STAGED + "multi_buffer(a)\nmake_async(b)\nmulti_buffer(b)\nmake_async(a)\npipeline(k.o)"
+    )
+    assert one == two.kernel
+
+
+@pytest.mark.parametrize(
+    ("n", "ahead", "wanted"),
+    [
+        (2, 1, ["commit", "wait 0", "barrier", "  commit", "  wait 0", "  barrier"]),
+        (3, 2, ["commit", "wait 1", "barrier", "  commit", "  wait 1", "  barrier"]),
+    ],
+)
+def test_a_group_is_closed_in_each_iteration_and_waited_for_before_it_is_needed(
+    n: int, ahead: int, wanted: list[str]
+) -> None:
+    text = f"multi_buffer(a, n={n})\nmulti_buffer(b, n={n})\npipeline(k.o, ahead={ahead})"
+    kernel = finish(applied("matmul", ASYNC + text).kernel)
+    assert statements(kernel) == wanted
+    assert prove(KERNELS["matmul"](), kernel).proved
+
+
+@pytest.mark.parametrize("trips", [1, 2, 3, 6])
+def test_asynchronous_loops_of_any_length_compute_the_same(trips: int) -> None:
+    text = "multi_buffer(a, n=3)\nmulti_buffer(b, n=3)\npipeline(k.o, ahead=2)"
+    assert_same(KERNELS["matmul"](), applied("matmul", ASYNC + text).kernel, 5, 6, 4 * trips)

@@ -128,7 +128,7 @@ def _word(
     extra = r["extra"]
     if kind == "race":
         threads = (a, b)
-        scope = "different blocks" if a[0] != b[0] else "no barrier between"
+        scope = "different blocks" if a[0] != b[0] else "no barrier between" if a != b else "not waited for"
         before = f"{'written' if extra else 'read'} by {_says(b)}"
         text = f"{_says(a)} {verb} {place}, {before} ({scope})"
         if other_line:

@@ -21,7 +21,7 @@ _KNOWN_HEADERS = frozenset(
         "math.h cmath float.h cfloat limits limits.h climits stdint.h cstdint",
         "stddef.h cstddef stdio.h",
         "cstdio stdlib.h cstdlib assert.h cassert",
-        "string.h cstring iostream vector algorithm chrono random string",
+        "cuda_pipeline.h string.h cstring iostream vector algorithm chrono random string",
         "time.h ctime memory utility functional numeric iomanip sstream fstream",
     )
     for word in line.split()
@@ -91,6 +91,27 @@ def _blank(chars: list[str], a: int, b: int) -> None:
     for k in range(a, b):
         if chars[k] != "\n":
             chars[k] = " "
+
+
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(if\w*|else|elif|endif)\b[ \t]*([^\n]*)", re.M)  # on masked text
+
+
+def _without_nvrtc(text: str) -> str:
+    """What stands behind `#ifdef __CUDACC_RTC__`, up to its `#else` or `#endif`, blanked."""
+    chars, depth, begin = list(text), 0, -1
+    for m in _DIRECTIVE.finditer(mask(text)):
+        word, what = m.group(1), m.group(2).strip()
+        if begin < 0:
+            if word == "ifdef" and what == "__CUDACC_RTC__":
+                depth, begin = 0, m.end()
+        elif word.startswith("if"):
+            depth += 1
+        elif depth == 0:
+            _blank(chars, begin, m.start())
+            begin = -1
+        elif word == "endif":
+            depth -= 1
+    return "".join(chars)
 
 
 def _refuse(text: str, masked: str) -> None:
@@ -251,6 +272,7 @@ def prepare(text: str, entries: Iterable[str]) -> HostSource:
 
     Raises EvolveError `sim.include`, `sim.asm`, `sim.shared`, `sim.syntax`, `sim.entry` with the line.
     """
+    text = _without_nvrtc(text)
     masked = mask(text)
     _refuse(text, masked)
     chars = list(text)

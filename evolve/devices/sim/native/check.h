@@ -13,6 +13,7 @@ static u64 epoch;
 static u32 lane_clock[1024];
 static u16 known[1024][32];                       // known[t][l]: latest clock of lane l ordered before t
 
+static const u8 IN_FLIGHT = 16;                   // of state_map: an asynchronous copy is to arrive here (copies.h)
 static const u64 MAX_BLOCK = 1 << 22, MAX_EPOCH = 1 << 18, MAX_CLOCK = 1 << 13;
 
 static void set_stamp() {
@@ -107,6 +108,10 @@ static __attribute__((noinline)) bool check_slow(u64 address, u64 size, bool wri
     bool bad = false;
     for (u64 i = off >> grain, e = (off + size) >> grain; i < e; i++) {
         u8 st = state_map[i];
+        if (st & IN_FLIGHT) {
+            race(address, size, write, pc, cells[i].w, cells[i].wpc, true);
+            return false;
+        }
         if (!(st & 1) || (write && (st & 4))) {
             Finding* f = report_access(OUT_OF_BOUNDS, address, size, write, pc);
             if (f) f->extra = st & 1;     // 1: inside, but read-only

@@ -7,6 +7,9 @@ EV_HIDDEN uint64_t ev_meet(int kind, uint32_t mask, uint64_t value, int source, 
 EV_HIDDEN void ev_atomic(void* p, int size, void* pc);
 EV_HIDDEN void ev_fence(int scope);
 EV_HIDDEN uint32_t ev_active_mask(void);
+EV_HIDDEN void ev_copy_start(void* to, const void* from, size_t bytes, void* pc);
+EV_HIDDEN void ev_copy_commit(void);
+EV_HIDDEN void ev_copy_wait(int pending);
 EV_HIDDEN void* ev_shared(int id, size_t bytes, size_t align);
 EV_HIDDEN void ev_bad_call(void);
 EV_HIDDEN void ev_trap(void);
@@ -102,6 +105,13 @@ template <class T, class C, class V> EV_PLAIN T atomicCAS(T* p, C c, V v) {
     if (old == (T)c) *p = (T)v;
     return old;
 }
+
+// Asynchronous copies (cuda_pipeline.h). noinline, so that the return address names the line of the call.
+template <class T, class F> EV_PLAIN void __pipeline_memcpy_async(T* to, const F* from, size_t bytes) {
+    ev_copy_start((void*)to, (const void*)from, bytes, __builtin_return_address(0));
+}
+EV_INLINE void __pipeline_commit() { ev_copy_commit(); }
+EV_INLINE void __pipeline_wait_prior(int pending) { ev_copy_wait(pending); }
 
 // A launch passes each argument as a tagged 8-byte value; the parameter's own type decides.
 struct ev_arg { uint64_t kind; union { void* p; int64_t i; uint64_t u; double d; }; };

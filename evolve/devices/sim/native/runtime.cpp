@@ -32,7 +32,7 @@ static Job* job;
 static u8* file;
 static Buffer* buffers;
 static u64 mode, grain, grain_mask, arena_bytes;
-static u8* state_map;                    // per granule: 1 addressable, 2 initialised, 4 read-only, 8 written
+static u8* state_map;                    // per granule: 1 addressable, 2 initialised, 4 read-only, 8 written, or IN_FLIGHT
 static Fiber fibers[1024];
 static Index thread_of[1024];
 static u32 n_threads, cur;
@@ -57,6 +57,7 @@ static Finding* report(u64 kind, u64 pc, u64 line);
 #include "fences.h"
 #include "trace.h"
 #include "hooks.h"
+#include "copies.h"
 #include "schedule.h"
 #include "sandbox.h"
 #include "main.h"

@@ -253,6 +253,7 @@ static void run_block(u64 linear) {
     epoch = 0;
     next_epoch();
     fences_new_block();
+    copies_new_block();
     sector_stamp++;
     for (u32 i = 0; i < n_shared; i++) reset_shared(&shared_arrays[i]);
     for (u32 t = 0; t < n_threads; t++) {
