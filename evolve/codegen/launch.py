@@ -32,6 +32,11 @@ class ScratchArg:
     elements: int
 
     @property
+    def nbytes(self) -> int:
+        """In all."""
+        return self.elements * (1 if self.dtype == "bool" else int(self.dtype[1:]) // 8)
+
+    @property
     def numpy(self) -> str:
         """numpy's name of the element type."""
         kind = {"f": "float", "i": "int", "u": "uint", "b": "bool"}[self.dtype[0]]

@@ -94,7 +94,7 @@ class Alone:
                 np.save(self.folder / file, source)
                 arrays[name] = file
         for s in scratch_of(run.launches).values():
-            arrays[s.name] = s.elements * np.dtype(s.numpy).itemsize
+            arrays[s.name] = s.nbytes
         return {"arrays": arrays, "launches": [_launch(x) for x in run.launches]}
 
     def under(self, tool: Path, options: Sequence[str], limit_s: float) -> Ended:

@@ -23,6 +23,8 @@ from evolve.devices.cuda.memory import Gpu, Resident
 Call = Callable[[], object]
 Pointers = Callable[[str], int]
 """From the name of an array to its address."""
+ScratchPointers = Callable[[ScratchArg], int]
+"""From scratch memory to its address."""
 
 KEPT_MODULES = 64
 KEPT_SCRATCH = 8
@@ -50,14 +52,27 @@ class Images:
             self._fresh.add(cubin)
         return cubin in self._fresh
 
-    def calls(self, cubin: bytes, launches: Sequence[ConcreteLaunch], pointers: Pointers) -> list[Call]:
+    def calls(
+        self,
+        cubin: bytes,
+        launches: Sequence[ConcreteLaunch],
+        pointers: Pointers,
+        scratch: ScratchPointers | None = None,
+    ) -> list[Call]:
         """The launches on those buffers, ready to go, the variables of the image as at the beginning.
 
+        `scratch`: where scratch memory is, if it is not the one that is kept here for such launches.
         Raises BadImageError, ArrayMemoryError, and PyCUDA's errors for launches that the driver refuses at
         once.
         """
-        module, scratch = self._module(cubin), self._scratch_for(launches)
-        return [self._call(module, x, pointers, scratch) for x in launches]
+        module = self._module(cubin)
+        kept = self._scratch_for(launches) if scratch is None else None
+        if kept is not None:
+
+            def scratch(a: ScratchArg) -> int:
+                return kept.pointer(a.name)
+
+        return [self._call(module, x, pointers, scratch, kept) for x in launches]
 
     def poison(self, launches: Sequence[ConcreteLaunch]) -> None:
         """Queues it: scratch memory holds nothing that launches before these have left there."""
@@ -105,7 +120,12 @@ class Images:
             raise BadImageError(str(e)) from e
 
     def _call(
-        self, module: Any, launch: ConcreteLaunch, pointers: Pointers, scratch: Resident | None
+        self,
+        module: Any,
+        launch: ConcreteLaunch,
+        pointers: Pointers,
+        scratch: ScratchPointers | None,
+        kept: Resident | None,
     ) -> Call:
         function = module.get_function(launch.kernel)
         if launch.shared_bytes > SHARED_WITHOUT_OPT_IN:
@@ -119,13 +139,13 @@ class Images:
             elif isinstance(a, ScratchArg):
                 assert scratch is not None
                 formats.append("P")
-                values.append(scratch.pointer(a.name))
+                values.append(scratch(a))
             else:
                 formats.append(_FORMAT[a.dtype])
                 values.append(float(a.value) if a.dtype[0] == "f" else int(a.value))  # type: ignore[arg-type]
         function.prepare(formats)
         # Module and scratch memory live only as long as somebody holds them.
-        return partial(_launch, (module, scratch), function, launch, tuple(values))
+        return partial(_launch, (module, kept), function, launch, tuple(values))
 
 
 def _launch(held: object, function: Any, launch: ConcreteLaunch, values: tuple[Any, ...]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from evolve.codegen.launch import ScratchArg
 from evolve.devices.cuda.faults import ArrayMemoryError
 from evolve.devices.cuda.helpers import BLOCK, TYPES
 from evolve.devices.cuda.hidden import Hidden
@@ -238,22 +239,30 @@ class Resident:
 
 
 class Slot:
-    """Memory for one launch of a batch. Raises ArrayMemoryError."""
+    """Memory for one launch of a batch, and for the scratch memory of each sequence in it.
 
-    def __init__(self, gpu: Gpu, like: Resident) -> None:
+    Raises ArrayMemoryError.
+    """
+
+    def __init__(self, gpu: Gpu, like: Resident, scratch: Iterable[ScratchArg] = ()) -> None:
         self.gpu = gpu
-        self.offset: dict[str, int] = {}
+        self.offset: dict[str | ScratchArg, int] = {}
+        self.scratch = tuple(scratch)
+        sizes: dict[str | ScratchArg, int] = {n: a.nbytes for n, a in like.host.items()}
+        sizes |= {s: s.nbytes for s in self.scratch}
         at = 0
-        for name, a in like.host.items():
+        for name, size in sizes.items():
             self.offset[name] = at
-            at += a.nbytes + -a.nbytes % ALIGNMENT
+            at += size + -size % ALIGNMENT
         self.block = gpu.allocate(at)
 
-    def pointer(self, name: str) -> int:
+    def pointer(self, name: str | ScratchArg) -> int:
         return int(self.block) + self.offset[name]
 
     def fill(self, contents: Resident, outputs: Sequence[str], inouts: Sequence[str]) -> None:
-        """As before any launch: inputs as sent, outputs poisoned."""
+        """As before any launch: inputs as sent, outputs and scratch memory poisoned."""
+        for s in self.scratch:
+            self.gpu.fill(self.pointer(s), self.gpu.word, s.nbytes)
         for name, a in contents.host.items():
             if name in outputs and name not in inouts:
                 self.gpu.fill(self.pointer(name), self.gpu.word, a.nbytes)

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from math import ceil
 from statistics import median
 
+from evolve.codegen.launch import scratch_of
 from evolve.devices.cuda.faults import ArrayMemoryError, KernelTimeoutError
 from evolve.devices.cuda.launching import Call, Images, Pointers, wait
 from evolve.devices.cuda.memory import ALIGNMENT, Bounds, Gpu, Resident, Slot
@@ -330,12 +331,14 @@ class Measurement:
         short = [k for k, s in enumerate(samples) if median(s) < SHORT_US]
         if not short:
             return (None,) * len(samples)
-        room = sum(a.nbytes + ALIGNMENT for a in self.sets[0].host.values())
+        scratch = {a for k in short for a in scratch_of(self.r.launches[k]).values()}
+        sizes = [a.nbytes for a in self.sets[0].host.values()] + [s.nbytes for s in scratch]
+        room = sum(size + ALIGNMENT for size in sizes)
         launches = min(batch_launches(min(median(samples[k]) for k in short)), BATCH_BYTES // room)
         if launches < 2:
             return (None,) * len(samples)
         try:
-            slots = [Slot(self.gpu, self.sets[0]) for _ in range(launches)]
+            slots = [Slot(self.gpu, self.sets[0], scratch) for _ in range(launches)]
         except ArrayMemoryError:
             return (None,) * len(samples)
         try:
@@ -355,13 +358,14 @@ class Measurement:
         for turn in range(self.r.batch):
             contents = [(i + turn) % len(self.sets) for i in range(len(slots))]
             for k in short if turn % 2 == 0 else reversed(short):
-                self.images.poison(self.r.launches[k])
                 for slot, content in zip(slots, contents, strict=True):
                     slot.fill(self.sets[content], self.r.outputs, self.r.inouts)
                 calls = [
                     call
                     for slot in slots
-                    for call in self.images.calls(self.r.cubins[k], self.r.launches[k], slot.pointer)
+                    for call in self.images.calls(
+                        self.r.cubins[k], self.r.launches[k], slot.pointer, slot.pointer
+                    )
                 ]
                 s = self.timer.sample(calls, self.r.limit_s * len(slots), flushes)
                 us[k].append(s.us / len(slots))

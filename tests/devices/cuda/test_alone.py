@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evolve.codegen.launch import BufferArg, ConcreteLaunch, ScalarArg
+from evolve.codegen.launch import BufferArg, ConcreteLaunch, ScalarArg, ScratchArg
 from evolve.devices.cuda import alone as module
 from evolve.devices.cuda.alone import Run, alone, find
 from evolve.devices.cuda.launch_once import DriverError, launch
@@ -107,6 +108,17 @@ def test_the_process_launches_what_it_was_given(tmp_path: Path) -> None:
     assert driver.calls.count("cuMemcpyHtoD") == 2 and "cuMemcpyDtoH" not in driver.calls
     assert driver.calls.count("cuFuncSetAttribute") == 2
     assert not job.folder.exists()
+
+
+def test_scratch_memory_is_an_allocation_that_the_launches_share(tmp_path: Path) -> None:
+    driver = FakeDriver()
+    part = ScratchArg("part", "f64", 3)
+    one = replace(LAUNCH, args=(*LAUNCH.args[:3], part))
+    with alone(b"\x7fELF", [Run((one, one), {"x": X})]) as job:
+        launch(job.folder, driver)
+    first, second = driver.launched
+    assert driver.sizes == [40, 24] and not driver.memory
+    assert first[-1] == second[-1] == 24, "bytes of the array at the address"
 
 
 def test_a_refused_launch_is_an_error(tmp_path: Path) -> None:

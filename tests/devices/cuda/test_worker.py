@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evolve.codegen.launch import BufferArg, ConcreteLaunch, ScalarArg
+from evolve.codegen.launch import BufferArg, ConcreteLaunch, ScalarArg, ScratchArg
 from evolve.devices.compare import bounds
 from evolve.devices.cuda import launching, timing
 from evolve.devices.cuda.lock import lock_file
@@ -57,6 +57,23 @@ def part(x: Launch) -> None:
     x.view(x.args[1], N - 1)[:] = 2 * x.view(x.args[0], N - 1)
 
 
+def halve(x: Launch) -> None:
+    """The first of two launches: x/2 into scratch memory; keeps in mind what was there."""
+    kept = x.view(x.args[1], N)
+    x.state.setdefault("found", []).append(float(kept[0]))
+    kept[:] = 0.5 * x.view(x.args[0], N)
+
+
+def fourfold(x: Launch) -> None:
+    """The second."""
+    x.view(x.args[0], N)[:] = 4 * x.view(x.args[1], N)
+
+
+def beyond_scratch(x: Launch) -> None:
+    halve(x)
+    x.view(x.args[1], N + 1)[N] = 1.0
+
+
 def count(x: Launch) -> None:
     """Right in its first three launches; does nothing later."""
     x.state["n"] = x.state.get("n", 0) + 1
@@ -67,7 +84,7 @@ def count(x: Launch) -> None:
 def make(monkeypatch: pytest.MonkeyPatch, **limits: int) -> Worker:
     monkeypatch.setattr(timing, "LEAST_WRITE_BYTES", 1 << 16)
     monkeypatch.setattr(timing, "WARM_S", 0.0)
-    kernels = [twice, over_end, spoil, part, stray, count, memory, hang]
+    kernels = [twice, over_end, spoil, part, stray, count, memory, hang, halve, fourfold, beyond_scratch]
     gpu = FakeCuda({k.__name__: k for k in kernels}, **limits)
     worker = Worker(gpu, gpu.driver, FakeDevice(gpu), ASK)
     assert worker.answer(SetArrays("a", {"x": X, "y": np.zeros_like(X)})) == Stored()
@@ -101,6 +118,15 @@ def measure(worker: Worker, *names: str, **more: Any) -> Measured:
     return got
 
 
+def two(first: str) -> tuple[ConcreteLaunch, ...]:
+    """Launches that share scratch memory."""
+    part = ScratchArg("part", "f32", N)
+    return (
+        ConcreteLaunch(first, (BufferArg("x"), part), (1, 1, 1), (32, 1, 1)),
+        ConcreteLaunch("fourfold", (BufferArg("y"), part), (1, 1, 1), (32, 1, 1)),
+    )
+
+
 # ---- what is checked
 
 
@@ -111,6 +137,36 @@ def test_outputs_come_back_and_are_compared(worker: Worker) -> None:
         done.compared["y"].wrong == 0 and not done.changed and not done.broken_guards and done.error is None
     )
     assert execute(worker, "twice", fetch=False).outputs == {}
+
+
+def test_scratch_memory_is_shared_by_the_launches_and_poisoned_before_them(worker: Worker) -> None:
+    for _ in range(2):
+        done = worker.answer(Execute(PLAIN, two("halve"), "a", ("y",), expected="want"))
+        assert isinstance(done, Executed)
+        assert done.compared["y"].wrong == 0 and not done.broken_guards and not done.changed
+    measured = worker.answer(Measure((PLAIN,), (two("halve"),), ("a",), ("y",), least=4, most=6))
+    assert isinstance(measured, Measured) and measured.fault is None
+    assert not measured.mismatches and not measured.broken_guards
+    (module,) = worker.images._kept.values()
+    found = module.state["found"]
+    assert len(found) >= 6 and all(np.isnan(v) for v in found), "what a launch before left is never there"
+
+
+def test_a_byte_beyond_scratch_memory_is_seen_and_repaired(worker: Worker) -> None:
+    done = worker.answer(Execute(PLAIN, two("beyond_scratch"), "a", ("y",)))
+    assert isinstance(done, Executed) and done.broken_guards == ("part",)
+    again = worker.answer(Execute(PLAIN, two("halve"), "a", ("y",)))
+    assert isinstance(again, Executed) and again.broken_guards == ()
+    measured = worker.answer(Measure((PLAIN,), (two("beyond_scratch"),), ("a",), ("y",), least=2, most=2))
+    assert isinstance(measured, Measured) and measured.broken_guards == ("part",)
+
+
+def test_scratch_memory_too_large_for_the_gpu_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = make(monkeypatch, memory=1 << 24)
+    args = (BufferArg("x"), ScratchArg("part", "f32", 1 << 24))
+    launches = (ConcreteLaunch("halve", args, (1, 1, 1), (32, 1, 1)),)
+    done = worker.answer(Execute(PLAIN, launches, "a", ("y",)))
+    assert isinstance(done, Executed) and done.fault is not None and not done.fault.sticky
 
 
 def test_a_byte_beyond_the_end_is_seen_and_repaired(worker: Worker) -> None:
