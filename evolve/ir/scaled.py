@@ -1,9 +1,9 @@
 """Sums that are kept relative to a maximum that still grows: what they look like.
 
-A *scaled* buffer b holds `sum of exp(e - m)` for the m of its time. Two kinds of statements touch it besides
-its start at zero: a contribution, and a rescaling when m has grown,
+A *scaled* buffer b holds `sum of w exp(e - m)` for the m of its time. Two kinds of statements touch it
+besides its start at zero: a contribution, with or without a weight w, and a rescaling when m has grown,
 
-    b sum= exp(e - safe(m))          b = b * exp(old - safe(m))          b = b * exp(old - m)
+    b sum= exp(e - safe(m)) * w      b = b * exp(old - safe(m))          b = b * exp(old - m)
 
 where `safe(m)` is 0 in place of -inf. The last form, without `safe`, ends the sum: b is then relative to
 the m that the source uses. What is asked of them is checked in `legality.online`.
@@ -12,7 +12,7 @@ the m that the source uses. What is asked of them is checked in `legality.online
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evolve.ir.expr import Binary, BinaryOp, Call, Const, Expr, Load, Select
 from evolve.ir.kernel import Kernel
@@ -33,11 +33,18 @@ class Rescale:
 
 @dataclass(frozen=True)
 class Term:
-    """What a contribution adds, `exp(e - m)`. `slot` is the read slot of m, the first of its two."""
+    """What a contribution adds, `exp(e - m)` or a product of that and a weight.
 
-    exponent: Expr
+    `plain` is the value without `safe`; `slot` the read slot of m, the first of its two.
+    """
+
+    plain: Expr
     scale: Load
     slot: int
+
+    def slot_of(self, plain: int) -> int:
+        """The read slot of the statement for one of `plain`, which reads m once."""
+        return plain + (plain > self.slot)
 
 
 def safe(m: Load) -> Expr:
@@ -72,12 +79,35 @@ def rescaling(leaf: Leaf) -> Rescale | None:
 
 
 def term(value: Expr) -> Term | None:
-    """What `exp(e - safe(m))` adds; None for all other values."""
-    found = difference(value)
+    """What a value `exp(e - safe(m))` or `w * exp(e - safe(m))` is as a term; None for all others."""
+    power = power_in(value)
+    found = None if power is None else difference(power)
     scale = None if found is None else _unsafe(found.rhs)
-    if found is None or scale is None or scale is found.rhs or any(loads(i) for i in scale.indices):
+    if power is None or found is None or scale is None or scale is found.rhs:
         return None
-    return Term(found.lhs, scale, len(loads(found.lhs)))
+    if any(loads(i) for i in scale.indices):
+        return None
+    first = value.lhs if isinstance(value, Binary) and value.rhs is power else None
+    slot = len(loads(found.lhs)) + (0 if first is None else len(loads(first)))
+    return Term(with_power(value, exp_of_difference(found.lhs, scale)), scale, slot)
+
+
+def power_in(value: Expr) -> Expr | None:
+    """The one `exp(a - b)` that a value is, or that it multiplies."""
+    if difference(value) is not None:
+        return value
+    if not isinstance(value, Binary) or value.op is not BinaryOp.MUL:
+        return None
+    found = [x for x in (value.lhs, value.rhs) if difference(x) is not None]
+    return found[0] if len(found) == 1 else None
+
+
+def with_power(value: Expr, power: Expr) -> Expr:
+    """The value with another exponential in place of that of `power_in`."""
+    old = power_in(value)
+    if value is old or not isinstance(value, Binary):
+        return power
+    return replace(value, lhs=power) if value.lhs is old else replace(value, rhs=power)
 
 
 def scaled_buffers(kernel: Kernel) -> frozenset[str]:

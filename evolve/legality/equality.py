@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from evolve.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var
 from evolve.ir.poly import IslObject, NonAffineError, limited
 from evolve.ir.printer import print_expr
-from evolve.ir.scaled import contribution, exp_of_difference, rescaling
+from evolve.ir.scaled import contribution, rescaling
 from evolve.ir.stmt import Reduce
 from evolve.ir.types import DType, Space
 from evolve.ir.visit import children, loads, substitute
@@ -93,8 +93,9 @@ def pair_slots(p: Proof, st: Statement, src: Statement) -> list[tuple[int, int]]
     by = dict(zip(src.loop_dims, b.origin.instance, strict=True))
     slots = Slots()
     added = contribution(b, p.scaled)
-    value = b.value if added is None else exp_of_difference(added.exponent, added.scale)
-    _Comparison(p, st, by, slots).compare(a.value, value, st.instances)
+    _Comparison(p, st, by, slots).compare(a.value, b.value if added is None else added.plain, st.instances)
+    if added is not None:
+        return [(s, added.slot_of(t)) for s, t in slots.pairs]
     return slots.pairs
 
 

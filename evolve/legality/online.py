@@ -1,12 +1,13 @@
 """Check `online`: a sum of exponentials kept relative to a maximum that still grows ends as the source's.
 
-The source adds `exp(e_k - M)` for every k, with M the maximum of all e_k. The target adds `exp(e_k - m)`
-with the m of its time and multiplies by `exp(old - m)` when m has grown, because
+The source adds `w_k exp(e_k - M)` for every k, with M the maximum of all e_k; the weights may all be 1.
+The target adds `w_k exp(e_k - m)` with the m of its time and multiplies by `exp(old - m)` when m has grown,
+because
 
     exp(e - m1) * exp(m1 - m2) = exp(e - m2)
 
-So a scaled sum (see `scaled`) is, after each statement that touches it, the sum of `exp(e_k - m)` of the k
-so far, where m is the scale of that statement: if it starts at zero, and each statement finds it with the
+So a scaled sum (see `scaled`) is, after each statement that touches it, the sum of `w_k exp(e_k - m)` of the
+k so far, where m is the scale of that statement: if it starts at zero, and each statement finds it with the
 scale that the one before left. Rescalings then are no writes as far as `flow` is concerned: they change no
 contribution. What `flow` leaves to this check is which value m has. It compares scales like any values:
 same start, same contributions.
@@ -14,7 +15,8 @@ same start, same contributions.
 Infinities: exp(-inf - -inf) is NaN. The source adds it when M = -inf; the target must not, as its m = -inf
 may be temporary. There `safe` makes it 0: e_k <= m is shown, so e_k = -inf too, and the next factor is
 exp(-inf - m) = 0 whatever was added. The last factor is without `safe`: M = -inf gives NaN as in the source,
-something having been added. m = inf gives NaN in both: the e_k = inf is added to the same sum.
+something having been added. m = inf gives NaN in both: the e_k = inf is added to the same sum. An infinite
+weight makes its term infinite or NaN in both, but for exponentials that underflow.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from evolve.ir.scaled import (
     Term,
     contribution,
     difference,
+    power_in,
     rescaling,
     scaled_buffers,
 )
@@ -236,5 +239,6 @@ def _is_zero(e: Expr) -> bool:
 
 
 def _exponent(e: Expr) -> Expr | None:
-    found = difference(e)
+    power = power_in(e)
+    found = None if power is None else difference(power)
     return None if found is None or not isinstance(found.rhs, Load) else found.lhs

@@ -16,7 +16,7 @@ from evolve.ir.effects import Mode, effects
 from evolve.ir.errors import EvolveError
 from evolve.ir.evaluate import evaluate
 from evolve.ir.expr import Var
-from evolve.ir.scaled import difference
+from evolve.ir.scaled import power_in
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Block, For, If, Leaf, Reduce
 from evolve.ir.types import MAX, SUM, Cache, LoopKind, Space
@@ -130,18 +130,17 @@ def maxima(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
 
 @rule
 def exponentials(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
-    """Such nests of one sum of `exp(e - m)`, after another nest of the same block."""
+    """Such nests of sums of `exp(e - m)`, weighted or not, after another nest of the same block."""
     assert domain.of is not None
     before = chosen[domain.of].strip("[]").split(", ")[0]
     order = list(view.loops)
     for name in view.free:
-        leaf = _only_leaf(view.loop(name).body)
-        adds = isinstance(leaf, Reduce) and leaf.monoid == SUM and difference(leaf.value) is not None
-        if (
-            adds
-            and order.index(name) > order.index(before)
-            and view.loops[name].path == view.loops[before].path
-        ):
+        adds = all(
+            isinstance(leaf, Reduce) and leaf.monoid == SUM and power_in(leaf.value) is not None
+            for leaf, _ in leaves(view.loop(name).body)
+        )
+        beside = view.loops[name].path == view.loops[before].path
+        if adds and beside and order.index(name) > order.index(before):
             yield _shared_nest(view, name)
 
 

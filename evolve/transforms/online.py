@@ -1,4 +1,4 @@
-"""online: the sweep for a maximum and that for a sum of exponentials relative to it, as one.
+"""online: the sweep for a maximum and that for sums of exponentials relative to it, as one.
 
     for c: m[] max= e(c)                        for c: old[] = m[]
     s[] = 0                                            m[] max= e(c)
@@ -19,7 +19,7 @@ from itertools import pairwise
 from evolve.dsl.diagnostic import RefusedError
 from evolve.ir.expr import Binary, BinaryOp, Expr, Load, var
 from evolve.ir.kernel import Kernel
-from evolve.ir.scaled import difference, exp_of_difference, safe
+from evolve.ir.scaled import difference, exp_of_difference, power_in, safe, with_power
 from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Reduce, Stmt, Store
 from evolve.ir.types import MAX, SUM, Space
 from evolve.ir.visit import fresh, leaves, rewrite, substitute, substitute_block, variables, walk
@@ -35,8 +35,7 @@ class _Sweeps:
     first: tuple[For, ...]
     second: tuple[For, ...]
     top: Reduce
-    total: Reduce
-    exponent: Expr
+    totals: tuple[Reduce, ...]
     scale: Load
 
 
@@ -71,48 +70,57 @@ def _sweeps(kernel: Kernel, first: tuple[str, ...], second: tuple[str, ...]) -> 
                 f"{a.var} and {b.var} are not loops of one extent and kind",
                 repair="split and bind both sweeps alike",
             )
-    top, total = (_only(nest[-1]) for nest in (one, two))
-    if not isinstance(top, Reduce) or top.monoid != MAX or not top.value.dtype.is_float:
+    tops = [leaf for leaf, _ in leaves(one[-1].body)]
+    top = tops[0]
+    if len(tops) != 1 or not isinstance(top, Reduce) or top.monoid != MAX:
         raise RefusedError("E-ONLINE-FORM", f"{first[-1]} does not hold one maximum and nothing else")
-    step = difference(total.value) if isinstance(total, Reduce) and total.monoid == SUM else None
-    if step is None or not isinstance(total, Reduce) or not isinstance(step.rhs, Load):
+    totals = tuple(leaf for leaf, _ in leaves(two[-1].body) if isinstance(leaf, Reduce))
+    scales = [_scale(x) for x in totals]
+    if len(totals) != len(list(leaves(two[-1].body))) or None in scales or len(set(scales)) != 1:
         raise RefusedError(
-            "E-ONLINE-FORM", f"{second[-1]} does not hold one sum of exp(e - m) and nothing else"
+            "E-ONLINE-FORM",
+            f"{second[-1]} does not hold sums of exp(e - m), or of it by a weight, and nothing else",
         )
+    (scale,) = set(scales)
+    assert scale is not None
     inside = {s.stmt.var for n in (one, two) for s in walk(n[-1].body) if isinstance(s.stmt, For)}
-    cells = (*top.indices, *total.indices, *step.rhs.indices)
+    cells = (*top.indices, *scale.indices, *(i for x in totals for i in x.indices))
     if any(inside & variables(i) for i in cells):
         raise RefusedError(
             "E-ONLINE-FORM", f"inside {first[-1]} and {second[-1]} the cells are not the same all over"
         )
-    return _Sweeps(one, two, top, total, step.lhs, step.rhs)
+    return _Sweeps(one, two, top, totals, scale)
 
 
-def _only(loop: For) -> Stmt | None:
-    """The one leaf in a loop."""
-    found = [leaf for leaf, _ in leaves(loop.body)]
-    return found[0] if len(found) == 1 else None
+def _scale(total: Reduce) -> Load | None:
+    """The m that a sum of exp(e - m) is relative to."""
+    power = power_in(total.value) if total.monoid == SUM else None
+    step = None if power is None else difference(power)
+    return step.rhs if step is not None and isinstance(step.rhs, Load) else None
 
 
 def _fused(s: _Sweeps, taken: set[str], note: str) -> For:
     """The loops of the first nest around the bodies of both, with the rescaling between."""
-    dtype = s.total.value.dtype
+    dtype = s.top.value.dtype
     taken.add(name := fresh(f"{s.top.buffer}_old", taken))
     names: dict[str, Expr] = {b.var: var(a.var) for a, b in zip(s.first, s.second, strict=True)}
     own = Load(s.top.buffer, s.top.indices, dtype)
-    total = Load(s.total.buffer, tuple(substitute(i, names) for i in s.total.indices), dtype)
-    old = Load(name, (), dtype)
+    factor = exp_of_difference(Load(name, (), dtype), safe(own))
 
     def relative(x: Stmt) -> Stmt | None:
-        return replace(x, value=exp_of_difference(s.exponent, safe(own))) if x is s.total else None
+        if not isinstance(x, Reduce):
+            return None
+        power = power_in(x.value)
+        step = None if power is None else difference(power)
+        assert step is not None
+        return replace(x, value=with_power(x.value, exp_of_difference(step.lhs, safe(own))))
 
     second = substitute_block(rewrite(s.second[-1].body, relative), names)
-    rescaled = Binary(BinaryOp.MUL, total, exp_of_difference(old, safe(own)), dtype)
     body: tuple[Stmt, ...] = (
         Alloc(Buffer(name, dtype, (), Space.REGISTER)),
         Store(name, (), own),
         *s.first[-1].body.stmts,
-        Store(total.buffer, total.indices, rescaled),
+        *(_times(x, names, factor) for x in s.totals),
         *second.stmts,
     )
     for loop in reversed(s.first):
@@ -122,10 +130,10 @@ def _fused(s: _Sweeps, taken: set[str], note: str) -> For:
     return out
 
 
-def _ending(s: _Sweeps, taken: set[str], note: str) -> Stmt:
-    """The sum brought to the maximum that the source takes, by each thread that has one."""
-    dtype = s.total.value.dtype
-    cells = frozenset[str]().union(*(variables(i) for i in s.total.indices))
+def _ending(s: _Sweeps, taken: set[str], note: str) -> tuple[Stmt, ...]:
+    """The sums brought to the maximum that the source takes, by each thread that has one."""
+    dtype = s.top.value.dtype
+    cells = frozenset[str]().union(*(variables(i) for x in s.totals for i in x.indices))
     names: dict[str, Expr] = {}
     loops = []
     for a, b in zip(s.first, s.second, strict=True):
@@ -134,15 +142,20 @@ def _ending(s: _Sweeps, taken: set[str], note: str) -> Stmt:
             loops.append(replace(a, var=name, note=note))
             names |= {a.var: var(name), b.var: var(name)}
     own = Load(s.top.buffer, tuple(substitute(i, names) for i in s.top.indices), dtype)
-    total = Load(s.total.buffer, tuple(substitute(i, names) for i in s.total.indices), dtype)
-    value = Binary(BinaryOp.MUL, total, exp_of_difference(own, s.scale), dtype)
-    out: Stmt = Store(total.buffer, total.indices, value)
+    out = tuple[Stmt, ...](_times(x, names, exp_of_difference(own, s.scale)) for x in s.totals)
     for loop in reversed(loops):
-        out = replace(loop, body=Block((out,)))
+        out = (replace(loop, body=Block(out)),)
     return out
 
 
-def _placed(kernel: Kernel, s: _Sweeps, fused: For, ending: Stmt) -> Block:
+def _times(total: Reduce, names: dict[str, Expr], factor: Expr) -> Store:
+    """A sum multiplied, in the loops that `names` gives."""
+    at = tuple(substitute(i, names) for i in total.indices)
+    own = Load(total.buffer, at, factor.dtype)
+    return Store(total.buffer, at, Binary(BinaryOp.MUL, own, factor, factor.dtype))
+
+
+def _placed(kernel: Kernel, s: _Sweeps, fused: For, ending: tuple[Stmt, ...]) -> Block:
     """The block that holds both nests with `fused` in their place.
 
     Of what stands between them, what depends on the first sweep follows, the rest goes before.
@@ -162,7 +175,7 @@ def _placed(kernel: Kernel, s: _Sweeps, fused: For, ending: Stmt) -> Block:
             late = bool((reads | writes) & made)
             made |= writes if late else frozenset()
             (after if late else before).append(x)
-        return (*stmts[:i], *before, fused, *after, ending, *stmts[j + 1 :])
+        return (*stmts[:i], *before, fused, *after, *ending, *stmts[j + 1 :])
 
     return _in_block(kernel.body, one, joined)
 

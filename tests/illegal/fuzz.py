@@ -60,6 +60,7 @@ FIXED: dict[str, tuple[int, ...]] = {
     "masked_softmax": (32, 64, 2),
     "matmul": (8, 16, 12),
     "matvec": (32, 64, 40),
+    "pooling": (32, 64, 48),
     "recurrence": (17, 33, 9),
     "rmsnorm": (32, 64, 96),
     "rope": (4, 16, 12),

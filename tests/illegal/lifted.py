@@ -48,6 +48,7 @@ SMALL: dict[str, dict[str, int | float]] = {
     "masked_softmax": {"heads": 2, "queries": 3, "keys": 64, "scale": 0.5},
     "matmul": {"M": 19, "N": 21, "K": 10},
     "matvec": {"rows": 9, "cols": 70},
+    "pooling": {"rows": 5, "cols": 64},
     "recurrence": {"rows": 5, "cols": 17},
     "rmsnorm": {"rows": 5, "cols": 64},
     "rope": {"tokens": 3, "heads": 4, "half": 21},

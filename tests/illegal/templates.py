@@ -229,6 +229,13 @@ TEMPLATES: dict[str, list[str]] = {
         "split(i, 32)\nbind(i.o, grid.x)\nxs = stage(x, at=i.o, scope=shared)\nbind([xs.0, i.i], thread.x)\n"
     ],
     "gelu": ["split(idx, 64)\nsplit(idx.i, 2)\nbind(idx.o, grid.x)\nbind(idx.i.o, thread.x)\n"],
+    "pooling": [
+        "specialize(cols == 128)\nbind(r, grid.x)\nsplit([c, c_2], 2)\nsplit([c.o, c_2.o], 32)\n"
+        "block_reduce([c.o.i, c_2.o.i])\nonline([c.o.o, c.o.i], [c_2.o.o, c_2.o.i])\n",
+        "split(r, 4)\nbind(r.o, grid.x)\nbind(r.i, thread.x)\nonline(c, c_2)\n",
+        "specialize(cols % 8 == 0 and rows % 4 == 0)\nsplit(r, 4)\nbind(r.o, grid.x)\nbind(r.i, thread.y)\n"
+        "split([c, c_2], 8)\nwarp_reduce([c.i, c_2.i])\nonline([c.o, c.i], [c_2.o, c_2.i])\n",
+    ],
     "cumsum": [
         "specialize(cols == 256)\nbind(r, grid.x)\nx_row = stage(x, at=r, scope=register)\n"
         "split([x_row.1, c], 2)\nsplit([x_row.1.o, c.o], 64)\nscan(c.o.i)\n"

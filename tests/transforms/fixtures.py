@@ -12,7 +12,7 @@ from evolve.ir.expr import Binary, BinaryOp, Call, Cast, Const, Expr, Load, add,
 from evolve.ir.kernel import Contents, Kernel, Scalar
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Alloc, Block, Reduce, Store
-from evolve.ir.types import SUM, DType, LoopKind, Space
+from evolve.ir.types import MAX, SUM, DType, LoopKind, Space
 from evolve.ir.visit import map_block_exprs, map_expr
 from evolve.transforms.apply import Applied, apply_program
 from tests import kernels_ir
@@ -141,6 +141,38 @@ def cascade() -> Kernel:
             "cascade",
             ("y", "rows", "cols"),
             (buf("y", rows, cols),),
+            SIZES,
+            Block((loop("row", rows, *body, kind=LoopKind.PARALLEL),)),
+        )
+    )
+
+
+def pooling() -> Kernel:
+    """y[row] = sum of exp(x - max x) v over sum of exp(x - max x): a weighted mean."""
+    rows, cols, row, c = var("rows"), var("cols"), var("row"), var("c_2")
+    power = Call("exp", (op(BinaryOp.SUB, ld("x", row, c), ld("m")),), F32)
+    weighted = op(BinaryOp.MUL, ld("v", row, c), power)
+    body = (
+        Alloc(buf("m", space=Space.REGISTER)),
+        Store("m", (), Const(float("-inf"), F32), origin("S0", "row")),
+        loop("c", cols, Reduce("m", (), MAX, ld("x", row, var("c")), origin("S1", "row", "c"))),
+        Alloc(buf("s", space=Space.REGISTER)),
+        Store("s", (), Const(0.0, F32), origin("S2", "row")),
+        Alloc(buf("o", space=Space.REGISTER)),
+        Store("o", (), Const(0.0, F32), origin("S3", "row")),
+        loop(
+            "c_2",
+            cols,
+            Reduce("s", (), SUM, power, origin("S4", "row", "c_2")),
+            Reduce("o", (), SUM, weighted, origin("S5", "row", "c_2")),
+        ),
+        Store("y", (row,), op(BinaryOp.DIV, ld("o"), ld("s")), origin("S6", "row")),
+    )
+    return checked(
+        Kernel(
+            "pooling",
+            ("x", "v", "y", "rows", "cols"),
+            (buf("x", rows, cols), buf("v", rows, cols), buf("y", rows)),
             SIZES,
             Block((loop("row", rows, *body, kind=LoopKind.PARALLEL),)),
         )
@@ -290,6 +322,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "running": running,
     "cascade": cascade,
     "tempered": tempered,
+    "pooling": pooling,
     "layernorm": layernorm,
     "mirrored": mirrored,
     "last": last,

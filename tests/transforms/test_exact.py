@@ -30,6 +30,7 @@ CASES = {
         "split([c, c_2], 2)\nsplit([c.o, c_2.o], 32)\nblock_reduce([c.o.i, c_2.o.i])\n"
         "online([c.o.o, c.o.i], [c_2.o.o, c_2.o.i])",
     ),
+    "online with weights": ("pooling", "split([c, c_2], 4)\nonline(c.o, c_2.o)"),
     "accumulate_in_register": ("column_sum", "split(r, 8)\naccumulate_in_register(r.i, y)"),
     "scan by lanes": ("running", f"{LANES}split(c, 3)\nsplit(c.o, 8)\nscan(c.o.i)"),
     "scan by a block": ("running", "split(c, 2)\nsplit(c.o, 32)\nscan(c.o.i)"),
@@ -39,11 +40,12 @@ CASES = {
 
 def inputs(kernel: Kernel) -> dict[str, np.ndarray]:
     """Whole numbers where `exp` is taken of them, and fractions with large primes elsewhere."""
-    whole = kernel.name == "softmax"
+    whole = kernel.name in ("softmax", "pooling")
     draw = RNG.integers(-9, 9, size=ROWS * COLS)
     below = [1] * draw.size if whole else list(RNG.choice([3, 7, 101, 65537], size=draw.size))
     x = np.array([Fraction(int(a), int(b)) for a, b in zip(draw, below, strict=True)], dtype=object)
-    return {"x": x.reshape(ROWS, COLS)}
+    weights = np.array([Fraction(int(a), 7) for a in RNG.integers(-99, 99, size=x.size)], dtype=object)
+    return {"x": x.reshape(ROWS, COLS), "v": weights.reshape(ROWS, COLS)}
 
 
 @pytest.mark.parametrize("case", CASES)

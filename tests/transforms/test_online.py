@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from evolve.dsl.diagnostic import RefusedError
+from evolve.ir.expr import Expr, Load, index
+from evolve.ir.visit import map_block_exprs, map_expr
+from evolve.legality.prove import prove
 from evolve.legality.verdict import Status
 from evolve.transforms.moves import legal_moves
 from evolve.transforms.names import NameTable
@@ -25,21 +29,24 @@ LANES = (
     "bind(row.i, thread.y)\n"
     "split([c, c_2], 8)\nwarp_reduce([c.i, c_2.i])\nonline([c.o, c.i], [c_2.o, c_2.i])"
 )
+KERNELS_OF_SUMS = ("softmax", "pooling")
 PROGRAMS = {"one by one": "online(c, c_2)", "chunks": CHUNKS, "block": BLOCK, "lanes": LANES}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_the_same_and_proved(name: str) -> None:
-    kernel = applied("softmax", PROGRAMS[name]).kernel
+@pytest.mark.parametrize("of", KERNELS_OF_SUMS)
+def test_the_same_and_proved(of: str, name: str) -> None:
+    kernel = applied(of, PROGRAMS[name]).kernel
     for sizes in ((3, 1), (2, 64), (4, 130), (1, 7)):
-        assert_same(KERNELS["softmax"](), kernel, *sizes)
-    assert verdict("softmax", PROGRAMS[name]).status is Status.PROVED
+        assert_same(KERNELS[of](), kernel, *sizes)
+    assert verdict(of, PROGRAMS[name]).status is Status.PROVED
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_infinities_and_nan_give_what_they_give_in_the_source(name: str) -> None:
-    """Rows that begin with, hold, or are nothing but -inf, inf, NaN."""
-    source, kernel = KERNELS["softmax"](), applied("softmax", PROGRAMS[name]).kernel
+@pytest.mark.parametrize("of", KERNELS_OF_SUMS)
+def test_infinities_and_nan_give_what_they_give_in_the_source(of: str, name: str) -> None:
+    """Rows that begin with, hold, or are nothing but -inf, inf, NaN; weights that are so now and then."""
+    source, kernel = KERNELS[of](), applied(of, PROGRAMS[name]).kernel
     rng = np.random.default_rng(8)
     x = rng.normal(size=(24, 64))
     for row in range(20):
@@ -47,7 +54,10 @@ def test_infinities_and_nan_give_what_they_give_in_the_source(name: str) -> None
         x[row] = np.where(rng.random(64) < rng.choice([0.02, 0.5, 0.95]), odd, x[row])
     x[20], x[21, :40], x[22, 40:], x[23, 3:] = -math.inf, -math.inf, -math.inf, math.inf
     scalars = {"rows": 24, "cols": 64}
-    want, got = (run(k, {"x": x}, scalars)["y"] for k in (source, kernel))
+    given = {"x": x}
+    if of == "pooling":
+        given["v"] = np.where(rng.random((24, 64)) < 0.005, math.inf, rng.normal(size=(24, 64)))
+    want, got = (run(k, given, scalars)["y"].reshape(24, -1) for k in (source, kernel))
     np.testing.assert_allclose(got, want, rtol=1e-9)
     assert np.isnan(want).any(axis=1).sum() >= 4 and np.isfinite(want).all(axis=1).sum() >= 4
 
@@ -64,6 +74,20 @@ def test_a_maximum_of_something_else_is_refused() -> None:
     found = verdict("tempered", "online(c, c_2)")
     assert found.status is Status.REFUTED
     assert "own exponents" in found.diagnostics[0].message
+
+
+def test_a_sum_with_the_weight_of_another_column_is_refused() -> None:
+    joined = applied("pooling", "online(c, c_2)").kernel
+
+    def shifted(e: Expr) -> Expr:
+        if isinstance(e, Load) and e.buffer == "v":
+            return replace(e, indices=(e.indices[0], index(0)))
+        return e
+
+    wrong = replace(joined, body=map_block_exprs(joined.body, lambda e: map_expr(e, shifted)))
+    found = prove(KERNELS["pooling"](), wrong)
+    assert {d.code for d in found.diagnostics} == {"E-FLOW"}
+    assert found.status is Status.REFUTED
 
 
 def test_a_nest_that_does_more_is_refused() -> None:

@@ -13,7 +13,7 @@ from evolve.agents.expert.text import call, choice, each, program
 from evolve.ir.effects import Mode
 
 WIDTHS = (4, 2, 1)
-THREADS = (256, 512, 1024, 128, 64)
+THREADS = (1024, 512, 256, 128, 64)
 WARP = 32
 MOST_HELD = 32
 """Elements of an array that a thread holds."""

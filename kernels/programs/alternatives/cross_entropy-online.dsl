@@ -1,0 +1,8 @@
+specialize(classes % 1024 == 0)
+bind(r, grid.x)
+split([c, c_2], 4)
+split([c.o, c_2.o], 256)
+block_reduce([c.o.i, c_2.o.i])
+online([c.o.o, c.o.i], [c_2.o.o, c_2.o.i])
+part = stage(logits, at=c.o.i, scope=register)
+vectorize(part.1, 4)
