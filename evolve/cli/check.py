@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evolve.cli import options
 
-_FIELDS = ("code", "statement", "line", "message", "witness", "repair")
+_FIELDS = ("code", "statement", "line", "message", "witness", "repair", "spans")
 
 
 def command(
@@ -22,18 +22,20 @@ def command(
 
     Exit status 0 if PROVED, 1 if REFUTED or UNKNOWN.
     """
-    from evolve.cli.inputs import compile_program, open_problem, problem_request
+    from evolve.cli.inputs import compile_program, open_problem, problem_request, program_text
     from evolve.cli.output import Output
     from evolve.events.schema import as_json
-    from evolve.report.story import diagnostic_lines
+    from evolve.report.refusals import Texts, refusal_lines
 
     with Output(json) as output:
-        problem = open_problem(problem_request(kernel, entry, workload, device, numerics, program))
-        compiled = compile_program(problem, program)
+        request = problem_request(kernel, entry, workload, device, numerics, program)
+        problem = open_problem(request)
+        text = program_text(program)
+        compiled = compile_program(problem, program, text)
         diagnostics = [{name: as_json(one.get(name)) for name in _FIELDS} for one in compiled.diagnostics]
         if output.as_json:
             output.document({"verdict": compiled.verdict, "diagnostics": diagnostics})
-        output.text(
-            "\n".join([compiled.verdict, *(line for one in diagnostics for line in diagnostic_lines(one))])
-        )
+        texts = Texts(str(program), text, request.kernel_file, request.kernel_text)
+        told = (line for one in compiled.diagnostics for line in refusal_lines(as_json(one), texts))
+        output.text("\n".join([*told, compiled.verdict]))
         return 0 if compiled.verdict == "PROVED" else 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,6 +23,7 @@ def command(
         typer.Option("--reference", metavar="HOW", help="The whole language as one text: compact or full."),
     ] = None,
     schema: Annotated[bool, typer.Option("--schema", help="The JSON schema of a program as JSON.")] = False,
+    codes: Annotated[bool, typer.Option("--codes", help="The codes of refusals, and what helps.")] = False,
     json: options.Json = False,
 ) -> int:
     """Show the transform language.
@@ -30,7 +32,8 @@ def command(
     """
     from evolve.cli.output import Output
     from evolve.dsl.reference import brief, compact_reference, full_reference, page
-    from evolve.dsl.registry import aliases, primitives
+    from evolve.dsl.reference import codes as code_list
+    from evolve.dsl.registry import aliases, primitives, refusals
     from evolve.dsl.schema import program_schema
     from evolve.ir.errors import EvolveError
 
@@ -39,10 +42,15 @@ def command(
         known = primitives()
         if reference is not None and reference not in texts:
             raise EvolveError("usage", f"there is no reference {reference!r}", hint="compact or full")
-        if sum((primitive is not None, reference is not None, schema)) > 1:
-            raise EvolveError("usage", "name a primitive, or --reference, or --schema")
+        if sum((primitive is not None, reference is not None, schema, codes)) > 1:
+            raise EvolveError("usage", "name a primitive, or --reference, or --schema, or --codes")
         if schema:
             output.document(program_schema())
+            return 0
+        if codes:
+            if output.as_json:
+                output.document({"codes": [asdict(one) for one in refusals().values()]})
+            output.text(code_list())
             return 0
         if reference is not None:
             if output.as_json:

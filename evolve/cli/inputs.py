@@ -99,15 +99,15 @@ def open_problem(request: ProblemRequest) -> Problem[Any]:
     return problem
 
 
-def compile_program(problem: Problem[Any], path: Path) -> Compiled:
-    """Compiles a program file, holes filled with their first choices.
+def compile_program(problem: Problem[Any], path: Path, text: str | None = None) -> Compiled:
+    """Compiles a program file, whose text may be read already, holes filled with their first choices.
 
     Raises EvolveError, naming the file, if it does not parse; a refusal is a verdict.
     """
     from evolve.search.problem import Compiled
 
     try:
-        program = problem.parse(program_text(path))
+        program = problem.parse(program_text(path) if text is None else text)
     except EvolveError as error:
         error.file = error.file or str(path)
         raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from evolve.compiler.explain import explained
 from evolve.dsl.diagnostic import Diagnostic, RefusedError
 from evolve.dsl.program import Program
 from evolve.ir.expr import Expr, conjunction
@@ -41,7 +42,8 @@ def compile_program(source: Source, program: Program, limits: Limits, *, blame: 
     """Compiles a program without holes. The empty program is the original kernel alone.
 
     With `blame`, a program whose result is refused has its prefixes proved again, longest first, to
-    name the statement after which no prefix is proved any more: slower, for people and models.
+    name the statement after which no prefix is proved any more, and reasons have their places in the source:
+    slower, for people and models.
     """
     if not program.statements:
         proved = Verdict(Status.PROVED, (), "symbolic", (), ())
@@ -49,16 +51,31 @@ def compile_program(source: Source, program: Program, limits: Limits, *, blame: 
     try:
         applied = apply_program(source.kernel, program)
     except RefusedError as e:
-        return Compiled(program, _refused(e.diagnostic))
+        return Compiled(program, _told(source, program, _refused(e.diagnostic), None, limits, blame))
     kernel, verdict = _proved(source, applied.kernel, limits)
     if verdict.status is not Status.PROVED:
         if blame:
             verdict = _blamed(source, program, applied, verdict, limits)
+            verdict = _told(source, program, verdict, kernel, limits, blame)
         return Compiled(program, verdict)
     # Index arithmetic that wraps around depending on an implied size is undefined behaviour of the source.
     asked = tuple(f for f in source.no_wrap if not variables(f) & kernel.implied)
     guard = conjunction((*kernel.assumptions, *asked))
     return Compiled(program, verdict, _module(source, (Variant(guard, launches(kernel)),)), kernel)
+
+
+def _told(
+    source: Source, program: Program, verdict: Verdict, result: Kernel | None, limits: Limits, blame: bool
+) -> Verdict:
+    """With `blame`, the verdict with places in the source and what would be legal instead."""
+    if not blame:
+        return verdict
+
+    def proves(kernel: Kernel) -> bool:
+        return _proved(source, kernel, limits)[1].proved
+
+    reasons = explained(verdict.diagnostics, source.kernel, program, result, limits, proves)
+    return replace(verdict, diagnostics=reasons)
 
 
 def finish(kernel: Kernel) -> Kernel:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from evolve.dsl.registry import PARAMETER_TYPES, Parameter, Primitive, primitives
+from evolve.dsl.registry import PARAMETER_TYPES, Parameter, Primitive, primitives, refusals
 
 INTRODUCTION = """\
 A program is one statement a line; `#` starts a comment. Results may be named, `co, ci = split(c, 64)`;
@@ -41,6 +41,16 @@ def brief() -> str:
         lines += ["", family]
         for one in members:
             lines += [f"  {one.signature}", f"      {first_sentence(one)}"]
+    return "\n".join(lines)
+
+
+def codes() -> str:
+    """Every code of a refusal: when it is given, by which primitives, and what helps in general."""
+    lines = []
+    for one in refusals().values():
+        lines += [f"{one.code}: {'; '.join(one.when)}"]
+        lines += [f"    by {', '.join(one.given_by)}"] if one.given_by else []
+        lines += [f"    help: {one.repair}"] if one.repair else []
     return "\n".join(lines)
 
 

@@ -150,6 +150,36 @@ def aliases() -> Mapping[str, tuple[str, Mapping[str, str]]]:
     return MappingProxyType({a: (p.name, kw) for p in primitives().values() for a, kw in p.aliases.items()})
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """A code of refusals: `given_by` primitives, or for any program; `repair` is what helps in general."""
+
+    code: str
+    when: tuple[str, ...]
+    given_by: tuple[str, ...]
+    repair: str | None
+
+
+@cache
+def refusals() -> Mapping[str, Refusal]:
+    """All codes, alphabetically. Raises EvolveError `bad-dsl-spec`."""
+    import yaml
+
+    path = data_dir("dsl_spec") / "refusals" / "codes.yaml"
+    try:
+        general = yaml.safe_load(path.read_text(encoding="utf-8"))
+        found = [(r.code, p.name, r.when) for p in primitives().values() for r in p.rejections]
+        out = {}
+        for code in sorted({*general, *(c for c, _, _ in found)}):
+            said = general.get(code, {})
+            whens = ([str(said["when"])] if "when" in said else []) + [w for c, _, w in found if c == code]
+            given_by = tuple(p for c, p, _ in found if c == code)
+            out[code] = Refusal(code, tuple(dict.fromkeys(whens)), given_by, said.get("repair"))
+    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as e:
+        raise EvolveError("bad-dsl-spec", f"not a list of codes: {e}", file=str(path)) from e
+    return MappingProxyType(out)
+
+
 def _primitive(raw: Any) -> Primitive:
     least, most = raw.get("results", [0, 0])
     parameters = tuple(_parameter(p) for p in raw["parameters"])

@@ -18,7 +18,7 @@ from evolve.legality.conflicts import (
 )
 from evolve.legality.model import Model
 from evolve.legality.proof import Finding, Proof, refuted
-from evolve.legality.witness import describe, sample_pair
+from evolve.legality.witness import describe, sample_pair, sample_race
 
 _MOST = 3
 
@@ -36,7 +36,7 @@ def check_races(p: Proof) -> list[Finding]:
             refuted(
                 "E-RACE",
                 f"{who} touch {race.buffer} unordered: {describe(race.first)} and {describe(race.second)}",
-                sample_pair(p.target, race.pairs),
+                sample_race(p.target, race.pairs, race.buffer),
                 None if race.within else "bind another loop: nothing orders blocks",
             )
         )

@@ -104,25 +104,40 @@ class KernelProblem:
 
     def explain(self, program: Program) -> Compiled:
         """As `compile`; a refusal of the result is blamed on a statement, at the price of more proofs."""
-        return self._compile(program, blame=True)
+        found = self._compile(program, blame=True)
+        if found.verdict == "PROVED" or found.diagnostics[0].get("statement") is not None:
+            return found
+        return self._blamed(program, found)
+
+    def _blamed(self, program: Program, refused: Compiled) -> Compiled:
+        """A refusal of what a proved program is rendered to, blamed on the statement that brings it about."""
+        codes = {d["code"] for d in refused.diagnostics}
+        number = len(program.statements) - 1
+        while number > 0:
+            before = self._compile(Program(program.statements[:number]), blame=False)
+            if not codes & {d["code"] for d in before.diagnostics}:
+                break
+            number -= 1
+        place = {"statement": number, "line": program.statements[number].line}
+        return replace(refused, diagnostics=tuple({**d, **place} for d in refused.diagnostics))
 
     def _compile(self, program: Program, *, blame: bool) -> Compiled:
         done = compile_program(self.task.source, program, self.limits, blame=blame)
         verdict = cast(Verdict, done.verdict.status.name)
-        diagnostics = tuple(asdict(d) for d in done.verdict.diagnostics)
+        diagnostics = tuple(map(_as_dict, done.verdict.diagnostics))
         if done.module is None:
             return Compiled(verdict, diagnostics)
         try:
             rendered = render(done.module)
         except CodegenError as e:
             refused = Diagnostic("E-RENDER", e.message, repair=e.hint)
-            return Compiled("REFUTED", (asdict(refused),))
+            return Compiled("REFUTED", (_as_dict(refused),))
         unused = self._unused(rendered)
         if unused is not None:
-            return Compiled("REFUTED", (asdict(unused),))
+            return Compiled("REFUTED", (_as_dict(unused),))
         unchecked = self._unchecked(rendered)
         if unchecked is not None:
-            return Compiled("UNKNOWN", (asdict(unchecked),))
+            return Compiled("UNKNOWN", (_as_dict(unchecked),))
         return Compiled(verdict, diagnostics, rendered.fingerprint, done.module)
 
     def _unused(self, rendered: Rendered) -> Diagnostic | None:
@@ -212,6 +227,11 @@ class KernelProblem:
             self.limits.threads_per_block, self.limits.shared_bytes, sizes, checked_bytes=LARGEST_FIRST_BYTES
         )
         return legal_moves(applied.kernel, applied.names, limits)
+
+
+def _as_dict(d: Diagnostic) -> dict[str, Any]:
+    """A reason as data; places in the source only where they were looked for."""
+    return {name: value for name, value in asdict(d).items() if name != "spans" or value}
 
 
 def with_launcher(rendered: Rendered) -> str:

@@ -171,7 +171,7 @@ def test_check_render_score(
     else:
         assert document["verdict"] == ("PROVED" if check == 0 else "REFUTED")
         assert [sorted(one) for one in document["diagnostics"]] == [
-            ["code", "line", "message", "repair", "statement", "witness"]
+            ["code", "line", "message", "repair", "spans", "statement", "witness"]
         ] * check
     status, out, _ = call("score", *options, "--json")
     assert status == score

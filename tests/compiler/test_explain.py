@@ -1,0 +1,67 @@
+"""What a person is told of a refusal: statement, places in the source, witness, what is legal instead."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from evolve.compiler.compile import compile_program
+from evolve.compiler.explain import nearest
+from evolve.dsl.diagnostic import Diagnostic
+from evolve.dsl.parser import parse, parse_statement
+from evolve.legality.verdict import Limits
+from tests.illegal.lifted import source
+from tests.illegal.programs import Illegal, programs
+
+ONE_OF_EACH = list({p.refused: p for p in reversed(programs())}.values())
+WITHOUT_PLACE = {"E-CONTRADICTION"}
+"""Of sizes alone: no statement of the source is involved."""
+
+
+def told(kernel: str, text: str) -> tuple[Diagnostic, ...]:
+    return compile_program(source(kernel), parse(text), Limits(), blame=True).verdict.diagnostics
+
+
+@pytest.mark.parametrize("p", ONE_OF_EACH, ids=lambda p: p.refused)
+def test_a_refusal_names_its_statement_and_its_places_in_the_source(p: Illegal) -> None:
+    lines = p.text.splitlines()
+    for d in told(p.kernel, p.text):
+        assert d.statement is not None and d.line is not None
+        assert parse_statement(lines[d.line - 1]) == parse(p.text).statements[d.statement]
+        assert d.spans or d.code in WITHOUT_PLACE
+        assert all(span.file.endswith(f"{p.kernel}.cu") and span.line > 0 for span in d.spans)
+        assert d.repair
+
+
+def test_what_is_offered_instead_is_proved() -> None:
+    tried = 0
+    for p in ONE_OF_EACH[::6]:
+        (*_, last) = told(p.kernel, p.text)
+        found = re.search(r"legal here: (.*)$", last.repair or "")
+        if found is None or last.line is None:
+            continue
+        tried += 1
+        before = "\n".join(p.text.splitlines()[: last.line - 1])
+        assert compile_program(source(p.kernel), parse(f"{before}\n{found[1]}\n"), Limits()).verdict.proved
+    assert tried > 1
+
+
+def test_a_race_says_which_threads_do_what_to_which_element() -> None:
+    (race, *_) = told("recurrence", "bind(r, grid.x)\nspecialize(cols == 17)\nbind(c, thread.x)")
+    assert race.code == "E-RACE" and race.witness is not None
+    assert race.witness.startswith(
+        "thread 15 reads y[0][15], which thread 14 writes, and no barrier is between"
+    )
+    blocks = next(p for p in programs() if p.name == "rows_inside_the_sweep_over_blocks")
+    (race, *_) = told(blocks.kernel, blocks.text)
+    assert race.witness is not None and "of block 0 writes, and nothing orders blocks" in race.witness
+
+
+def test_the_nearest_move_is_of_the_same_primitive() -> None:
+    moves = ["split(c, 4)", "bind(row, grid.x)", "bind(c.i, thread.x)", "bind(c.o, grid.y)"]
+    assert nearest(parse_statement("bind(c.i, thread.z)"), moves)[0] == "bind(c.i, thread.x)"
+    assert (
+        nearest(parse_statement(["t", "bind(c.i, thread.x)"][1]), moves)[0] == "bind(c.o, grid.y)"
+    )
+    assert nearest(parse_statement("jam(a, b)"), moves) == []
