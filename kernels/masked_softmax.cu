@@ -8,7 +8,7 @@ timed = [{heads = 16, queries = 2048, keys = 2048, scale = 0.125}]
 
 #define MASKED -10000.0f
 
-__global__ void masked_softmax(const float *scores, const int *mask, float *probs, float scale,
+__global__ void masked_softmax(const float *scores, const unsigned char *mask, float *probs, float scale,
                                int heads, int queries, int keys)
 {
     int row = blockIdx.x * blockDim.x + threadIdx.x;
@@ -16,7 +16,7 @@ __global__ void masked_softmax(const float *scores, const int *mask, float *prob
     int q = row % queries;
 
     const float *in = scores + row * keys;
-    const int *visible = mask + q * keys;
+    const unsigned char *visible = mask + q * keys;
     float *out = probs + row * keys;
 
     float top = -INFINITY;

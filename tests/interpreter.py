@@ -40,6 +40,7 @@ _NUMPY = {
     DType.U32: np.uint32,
     DType.I64: np.int64,
     DType.U64: np.uint64,
+    DType.U8: np.uint8,
     DType.BOOL: np.bool_,
 }
 
@@ -236,7 +237,7 @@ def _signed(t: DType) -> bool:
 
 
 def _is_int(t: DType) -> bool:
-    return t in (DType.I32, DType.U32, DType.I64, DType.U64)
+    return t in (DType.U8, DType.I32, DType.U32, DType.I64, DType.U64)
 
 
 def _fit(text: str, t: DType) -> str:

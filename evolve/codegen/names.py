@@ -15,7 +15,7 @@ reinterpret_cast requires restrict return short signed sizeof static static_asse
 switch template this thread_local throw true try typedef typeid typename union unsigned using virtual void
 volatile wchar_t while xor xor_eq
 threadIdx blockIdx blockDim gridDim warpSize dim3 main INFINITY NAN tx ty tz
-float2 float4 double2 int2 int4 uint2 uint4
+float2 float4 double2 int2 int4 uint2 uint4 uchar2 uchar4
 exp exp2 log log2 log1p expm1 sqrt rsqrt tanh erf sin cos pow fabs floor ceil fma fmax fmin abs min max
 expf exp2f logf log2f log1pf expm1f sqrtf rsqrtf tanhf erff sinf cosf powf fabsf floorf ceilf fmaf fmaxf
 fminf y0 y1 yn j0 j1 jn index signbit isnan isinf atomicAdd atomicMin atomicMax

@@ -266,6 +266,7 @@ __device__ inline ev_num ev_from(ev_whole a, double u) {
         return ev_range(lo, v, hi); \\
     }
 EV_FIT(ev_fit_i32, int)
+EV_FIT(ev_fit_u8, unsigned char)
 EV_FIT(ev_fit_u32, unsigned int)
 EV_FIT(ev_fit_i64, long long)
 EV_FIT(ev_fit_u64, unsigned long long)

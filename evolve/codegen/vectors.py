@@ -20,6 +20,10 @@ VECTOR_TYPES = {
     (DType.I32, 4): "int4",
     (DType.U32, 2): "uint2",
     (DType.U32, 4): "uint4",
+    (DType.U8, 2): "uchar2",
+    (DType.U8, 4): "uchar4",
+    (DType.BOOL, 2): "uchar2",
+    (DType.BOOL, 4): "uchar4",
 }
 """The CUDA vector type of an element type and a width."""
 

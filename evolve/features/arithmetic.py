@@ -258,7 +258,7 @@ class _Scope:
 
 
 def _kind_of(dtype: DType) -> str:
-    return "i32" if dtype in (DType.BOOL, DType.INDEX) else dtype.value
+    return "i32" if dtype in (DType.BOOL, DType.U8, DType.INDEX) else dtype.value
 
 
 def _mentioned(e: Expr, state: _Numbering, seen: frozenset[str] = frozenset()) -> set[str]:

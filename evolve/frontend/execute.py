@@ -75,6 +75,8 @@ class _Executor(Variables):
             return
         if not isinstance(p.type, DType):
             raise RefusalError(p.line, f"parameter {p.name}", "only pointers and scalars can be passed")
+        if p.type is DType.U8:
+            raise RefusalError(p.line, f"parameter {p.name}", "of unsigned char, only arrays are supported")
         self._thread.scalars.append(Scalar(p.name, p.type, False))
         value: Value
         if p.type.is_float or p.type is DType.BOOL:

@@ -37,6 +37,7 @@ from evolve.ir.types import DType
 
 _SCALARS = {
     "BOOL": DType.BOOL,
+    "UCHAR": DType.U8,
     "INT": DType.I32,
     "UINT": DType.U32,
     "LONG": DType.I64,
@@ -88,9 +89,8 @@ def scalar_type(t: Any, line: int) -> CType:
         element = scalar_type(c, line)
         if isinstance(element, DType):
             return Array(element, tuple(extents))
-    raise RefusalError(
-        line, f"type {t.spelling}", "only 32 and 64-bit integers, bool, float and double are supported"
-    )
+    what = "only 32 and 64-bit integers, unsigned char, bool, float and double are supported"
+    raise RefusalError(line, f"type {t.spelling}", what)
 
 
 class Reader:
@@ -383,12 +383,12 @@ class Reader:
         return Invoke(name, function, args, t, line)
 
 
-_RANK = (DType.BOOL, DType.I32, DType.U32, DType.I64, DType.U64, DType.F32, DType.F64)
+_RANK = (DType.BOOL, DType.U8, DType.I32, DType.U32, DType.I64, DType.U64, DType.F32, DType.F64)
 
 
 def common_type(a: DType, b: DType) -> DType:
     """C's usual arithmetic conversions, integers promoted to at least int."""
-    return _RANK[max(_RANK.index(a), _RANK.index(b), 1)]
+    return _RANK[max(_RANK.index(a), _RANK.index(b), _RANK.index(DType.I32))]
 
 
 def _to(e: CExpr, t: CType, line: int) -> CExpr:

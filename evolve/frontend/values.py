@@ -156,10 +156,12 @@ def convert(v: Value, to: CType, line: int) -> Value:
         return distribute(v, lambda x: convert(x, to, line))
     if not isinstance(to, DType) or isinstance(v, Ptr | Arr):
         return v
-    if isinstance(v, Int):
-        return _convert_int(v, to, line)
     if v.type is to:
         return v
+    if to is DType.U8:
+        raise RefusalError(line, "conversion to unsigned char", "bytes are only read and copied")
+    if isinstance(v, Int):
+        return _convert_int(v, to, line)
     if to is DType.BOOL:
         zero = Const(0.0 if v.type.is_float else 0, v.type)
         return Data(Binary(BinaryOp.NE, v.expr, zero, DType.BOOL), v.duties)

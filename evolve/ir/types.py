@@ -11,6 +11,8 @@ class DType(Enum):
     """A scalar type. The value is its short name, used in files and printed IR."""
 
     BOOL = "bool"
+    U8 = "u8"
+    """Bytes in memory: they are read, and made into nothing else than themselves."""
     I32 = "i32"
     U32 = "u32"
     I64 = "i64"
@@ -42,6 +44,7 @@ class DType(Enum):
 
 _SIZE = {
     DType.BOOL: 1,
+    DType.U8: 1,
     DType.I32: 4,
     DType.U32: 4,
     DType.I64: 8,
@@ -51,6 +54,7 @@ _SIZE = {
 }
 _LIMITS = {
     DType.BOOL: (0, 1),
+    DType.U8: (0, 2**8 - 1),
     DType.I32: (-(2**31), 2**31 - 1),
     DType.U32: (0, 2**32 - 1),
     DType.I64: (-(2**63), 2**63 - 1),
@@ -58,6 +62,7 @@ _LIMITS = {
 }
 _C_NAME = {
     DType.BOOL: "bool",
+    DType.U8: "unsigned char",
     DType.I32: "int",
     DType.U32: "unsigned int",
     DType.I64: "long long",
@@ -165,7 +170,7 @@ class Monoid:
         """Whether CUDA updates memory of that type with this operation in one instruction."""
         if self.name == "sum":
             return dtype in (DType.I32, DType.U32, DType.U64, DType.F32, DType.F64)
-        return self.name in ("min", "max") and not dtype.is_float and dtype is not DType.BOOL
+        return self.name in ("min", "max") and not dtype.is_float and dtype.size >= 4
 
 
 def _extreme(dtype: DType, *, largest: bool) -> int | float:

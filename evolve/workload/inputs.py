@@ -17,6 +17,7 @@ _NUMPY: dict[DType, np.dtype[Any]] = {
     DType.F32: np.dtype(np.float32),
     DType.F64: np.dtype(np.float64),
     DType.I32: np.dtype(np.int32),
+    DType.U8: np.dtype(np.uint8),
     DType.U32: np.dtype(np.uint32),
     DType.I64: np.dtype(np.int64),
     DType.U64: np.dtype(np.uint64),
@@ -60,7 +61,7 @@ def values(array: ArraySpec, sizes: Sizes, family: str, seed: int) -> NDArray[An
     rng = _generator(seed, family, array.name)
     count = int(np.prod(shape, dtype=np.int64))
     if not array.dtype.is_float:
-        low = 0 if array.dtype in (DType.U32, DType.U64, DType.BOOL) else -8
+        low = 0 if array.dtype in (DType.U8, DType.U32, DType.U64, DType.BOOL) else -8
         high = 2 if array.dtype is DType.BOOL else 9
         return rng.integers(low, high, size=shape).astype(dtype)
     # Drawn in the target precision: 2^27 elements in float64 would be 1 GB.

@@ -44,7 +44,7 @@ class _Values(_Strict):
 
 class _Array(_Strict):
     role: Role | None = None
-    dtype: Literal["f32", "f64", "i32", "u32", "i64", "u64"] | None = None
+    dtype: Literal["f32", "f64", "i32", "u32", "i64", "u64", "u8", "bool"] | None = None
     extents: list[SizeText] | None = None
     values: _Values | None = None
 

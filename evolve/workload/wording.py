@@ -39,7 +39,7 @@ EXPECTED: Mapping[tuple[str, ...], str] = {
     ("arrays",): "a table for each array, under the heading [arrays.NAME]",
     ("arrays", "*"): "a table under the heading [arrays.NAME], with role, dtype, extents or values",
     ("arrays", "*", "role"): f"role = {_either(get_args(Role))}",
-    ("arrays", "*", "dtype"): f"dtype = {_either(('f32', 'f64', 'i32', 'u32', 'i64', 'u64'))}",
+    ("arrays", "*", "dtype"): f"dtype = {_either(('f32', 'f64', 'i32', 'u32', 'i64', 'u64', 'u8', 'bool'))}",
     ("arrays", "*", "extents"): _SHAPE,
     ("arrays", "*", "extents", "*"): 'a size: a number, or an expression in quotes, "cols + 1"',
     ("arrays", "*", "values"): (

@@ -13,6 +13,7 @@ from evolve.ir.expr import (
     Cast,
     Const,
     Expr,
+    Load,
     Select,
     add,
     ceildiv,
@@ -23,7 +24,7 @@ from evolve.ir.expr import (
 )
 from evolve.ir.kernel import Kernel, Scalar
 from evolve.ir.stmt import Alloc, Barrier, Block, Buffer, Reduce, Stmt, Store
-from evolve.ir.types import MAX, SUM, DType, LoopKind
+from evolve.ir.types import MAX, SUM, DType, LoopKind, Space
 from evolve.toolchain.nvrtc import compile_cuda
 from tests.codegen.conftest import Runner
 from tests.codegen.modules import bare_module, kernel_of
@@ -180,6 +181,30 @@ def test_float2(run_rendered: Runner) -> None:
     x = normal(70)
     out = run_rendered(rendered, {"x": x, "y": np.zeros_like(x)}, {"n": 70}, {"y"})
     np.testing.assert_array_equal(out["y"], x * x)
+
+
+@pytest.mark.parametrize("dtype", [DType.U8, DType.BOOL])
+@pytest.mark.parametrize("width", [2, 4])
+def test_masks_in_vectors(run_rendered: Runner, dtype: DType, width: int) -> None:
+    """The mask is read twice: for a choice, and to be copied."""
+    i = place_in(width)
+    seen: Expr = Load("m", (i,), dtype)
+    chosen = seen if dtype is DType.BOOL else Binary(BinaryOp.NE, seen, Const(0, dtype), DType.BOOL)
+    stmts = (Store("y", (i,), Select(chosen, ld("x", i), Const(-1.0, F32), F32)), Store("o", (i,), seen))
+    threads = loop("i.t", 32, THREAD_X, loop("i.v", width, VECTOR, *stmts))
+    nest = loop("i.o", ceildiv(var("n"), 32 * width), GRID_X, threads)
+    n = var("n")
+    masks = tuple(Buffer(b, dtype, (n,), Space.GLOBAL) for b in "mo")
+    arrays = (buf("x", n), buf("y", n), *masks)
+    k = kernel_of("x y m o n", arrays, nest, fact_multiple("n", 32 * width))
+    rendered = render(bare_module(k))
+    assert f"uchar{width} m{width} = *reinterpret_cast<const uchar{width}*>" in rendered.text
+    x = normal(256)
+    mask = (np.arange(256) % 3).astype(np.uint8 if dtype is DType.U8 else np.bool_)
+    given = {"x": x, "y": np.zeros_like(x), "m": mask, "o": np.zeros_like(mask)}
+    out = run_rendered(rendered, given, {"n": 256}, {"y", "o"})
+    np.testing.assert_array_equal(out["y"], np.where(mask, x, np.float32(-1)))
+    np.testing.assert_array_equal(out["o"], mask)
 
 
 def test_temporaries_in_a_vector_loop_are_one_a_lane(run_rendered: Runner) -> None:

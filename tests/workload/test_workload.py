@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
@@ -125,7 +126,11 @@ def test_sizes_that_are_given_are_not_called_assumed() -> None:
     assert resolve(SAXPY, comment='numerics = "exact"\n', source="k.cu").assumed == inferred.assumed
 
 
-@pytest.mark.parametrize("lifted", [SOFTMAX, SAXPY], ids=["softmax", "saxpy"])
+MASKED = lift(Path(__file__).parents[2] / "kernels" / "masked_softmax.cu")
+"""With an array of bytes."""
+
+
+@pytest.mark.parametrize("lifted", [SOFTMAX, SAXPY, MASKED], ids=["softmax", "saxpy", "masked_softmax"])
 def test_file_round_trip(lifted: object) -> None:
     workload = infer(lifted)  # type: ignore[arg-type]
     text = to_toml(workload)

@@ -23,7 +23,8 @@ TYPES = {
     "uint32": ("u32", "unsigned int"),
     "int64": ("i64", "long long"),
     "uint64": ("u64", "unsigned long long"),
-    "bool": ("u8", "unsigned char"),
+    "uint8": ("u8", "unsigned char"),
+    "bool": ("bool", "unsigned char"),
 }
 """numpy name to (suffix, C type) of the comparing kernels."""
 
@@ -32,7 +33,8 @@ _LIMITS = {
     "u32": ("0u", "4294967295u"),
     "i64": ("(-9223372036854775807ll - 1)", "9223372036854775807ll"),
     "u64": ("0ull", "18446744073709551615ull"),
-    "u8": ("0", "1"),
+    "u8": ("0", "255"),
+    "bool": ("0", "1"),
 }
 """Suffix of an integer type to its least and greatest value as C text."""
 

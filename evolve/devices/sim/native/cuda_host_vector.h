@@ -42,7 +42,7 @@ EV_VECTOR2(int, int2, 8) EV_VECTOR4(int, int4, 16) EV_VECTOR3(int, int3)
 EV_VECTOR2(unsigned, uint2, 8) EV_VECTOR4(unsigned, uint4, 16) EV_VECTOR3(unsigned, uint3)
 EV_VECTOR2(double, double2, 16) EV_VECTOR2(long long, longlong2, 16)
 EV_VECTOR2(unsigned long long, ulonglong2, 16)
-EV_VECTOR4(unsigned char, uchar4, 4) EV_VECTOR4(signed char, char4, 4)
+EV_VECTOR2(unsigned char, uchar2, 2) EV_VECTOR4(unsigned char, uchar4, 4) EV_VECTOR4(signed char, char4, 4)
 EV_VECTOR4(short, short4, 8) EV_VECTOR4(unsigned short, ushort4, 8) EV_VECTOR2(short, short2, 4)
 EV_VECTOR2(unsigned short, ushort2, 4)
 
