@@ -20,9 +20,9 @@ FEW_ROWS = (8, 4)
 """Where the rows are held in registers."""
 THREADS_OF_ROWS = (128, 256, 64)
 WIDTH = 4
-BLOCKS = ((32, 8), (64, 4))
+BLOCKS = ((64, 4), (32, 8))
 """Threads along a row and rows of threads in a block whose vectors are aligned."""
-ROWS_OF_VECTORS = (4, 2, 8)
+ROWS_OF_VECTORS = (2, 4, 8)
 
 
 @dataclass(frozen=True)
