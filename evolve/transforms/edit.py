@@ -12,7 +12,7 @@ from evolve.ir.expr import TRUE, Binary, BinaryOp, Const, Expr, Load, Var, conju
 from evolve.ir.kernel import Kernel
 from evolve.ir.scope import conjuncts, ranges_at
 from evolve.ir.stmt import Alloc, Block, For, If, Origin, Reduce, Stmt, Store
-from evolve.ir.types import DType
+from evolve.ir.types import DType, Space
 from evolve.ir.visit import (
     Site,
     fresh,
@@ -167,8 +167,15 @@ def carried_write(loop: For) -> Store | Reduce | None:
 
 
 def tidy(kernel: Kernel) -> Kernel:
-    """Subscripts, extents and conditions simplified; decided conditions removed."""
-    return replace(kernel, body=_tidy_block(kernel, kernel.body, (), frozenset()))
+    """Subscripts, extents and conditions simplified; decided conditions and unused registers removed."""
+    body = _tidy_block(kernel, kernel.body, (), frozenset())
+    used = frozenset[str]().union(*touched(body))
+
+    def unused(s: Stmt) -> tuple[Stmt, ...] | None:
+        idle = isinstance(s, Alloc) and s.buffer.space is Space.REGISTER and s.buffer.name not in used
+        return () if idle else None
+
+    return replace(kernel, body=rewrite(body, unused))
 
 
 def _tidy_block(kernel: Kernel, block: Block, path: tuple[For, ...], known: frozenset[Expr]) -> Block:
