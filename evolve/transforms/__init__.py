@@ -12,7 +12,7 @@ it checks a cheap local precondition and leaves it to `evolve.legality` whether 
 `overlap`     multi_buffer, make_async, pipeline
 `writes`      cache_write
 `reductions`  warp_reduce, block_reduce, split_reduction
-`grids`       grid_reduce
+`grids`       grid_reduce, persistent
 `scans`       scan
 `online`      online
 `knowledge`   specialize

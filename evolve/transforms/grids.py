@@ -1,4 +1,6 @@
-"""grid_reduce: a reduction over the whole grid, by two launches with scratch memory between them.
+"""grid_reduce, persistent: work cut for the whole grid, in two launches or for as many blocks as fit.
+
+grid_reduce reduces over the whole grid by two launches with scratch memory between them:
 
     alloc s: register
     s = 0
@@ -38,8 +40,16 @@ from evolve.ir.stmt import Alloc, Block, Boundary, Buffer, For, Reduce, Stmt, St
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import Site, fresh, leaves, rewrite, substitute, substitute_block, variables, walk
 from evolve.transforms.call import Call, Result, loop_of, transform
-from evolve.transforms.edit import declared_in, reads_memory, replace_loop, touched
-from evolve.transforms.mapping import FREE
+from evolve.transforms.edit import (
+    carried_write,
+    constant_extent,
+    declared_in,
+    reads_memory,
+    replace_loop,
+    touched,
+)
+from evolve.transforms.loops import split_named
+from evolve.transforms.mapping import FREE, check_axis, check_grid
 from evolve.transforms.names import taken_names
 
 
@@ -205,3 +215,38 @@ def _launch_start(kernel: Kernel, loop: str) -> int:
         elif any(isinstance(x.stmt, For) and x.stmt.var == loop for x in walk(Block((s,)))):
             return start
     raise KeyError(loop)
+
+
+@transform("persistent")
+def persistent(call: Call) -> Result:
+    """See dsl_spec/persistent.yaml."""
+    kernel, site, axis = call.kernel, call.site("loop"), LoopKind(call.word("axis"))
+    loop, blocks = loop_of(site), call.integer("blocks")
+    assert blocks is not None
+    if loop.kind not in FREE:
+        raise RefusedError("E-LOOP-KIND", f"loop {loop.var} is already {loop.kind.value}")
+    check_axis(kernel, loop.var, axis)
+    check_grid(kernel, loop.var)
+    carried = None if loop.kind is LoopKind.PARALLEL else carried_write(loop)
+    if carried is not None:
+        raise RefusedError(
+            "E-CARRIED", f"every iteration of {loop.var} updates the same cell: `{print_stmt(carried)}`"
+        )
+    extent = constant_extent(kernel, loop.var)
+    if extent is not None and extent <= blocks:
+        raise RefusedError(
+            "E-NO-CHANGE",
+            f"{loop.var} has {extent} iterations, one for each block",
+            repair=f"bind({loop.var}, {axis.value})",
+        )
+    kernel, names, turn, _ = split_named(
+        kernel, call.names, loop.var, blocks, call.statement.targets, call.note
+    )
+
+    def exchanged(turns: For) -> Stmt:
+        (inside,) = turns.body.stmts
+        assert isinstance(inside, For)
+        own = replace(turns, kind=LoopKind.SERIAL, body=inside.body)
+        return replace(inside, kind=axis, body=Block((own,)))
+
+    return replace_loop(kernel, turn, exchanged), names

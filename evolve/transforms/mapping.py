@@ -74,7 +74,8 @@ def check_shared_scope(loop: For) -> None:
             )
 
 
-def _check_grid(kernel: Kernel, loop: str) -> None:
+def check_grid(kernel: Kernel, loop: str) -> None:
+    """Raises RefusedError E-GRID-NEST unless the loop can be one of the outermost, with nothing beside it."""
     found, site = loop_at(kernel, loop)
     around = variables(found.extent) & {x.var for x in site.loops}
     if around:
@@ -111,7 +112,7 @@ def bind(call: Call) -> Result:
             raise RefusedError("E-LOOP-KIND", f"loop {name} is already {loop.kind.value}")
         check_axis(kernel, name, axis)
         if axis.is_grid:
-            _check_grid(kernel, name)
+            check_grid(kernel, name)
         else:
             check_threads(kernel, name, axis)
             check_shared_scope(loop)

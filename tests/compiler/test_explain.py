@@ -61,7 +61,5 @@ def test_a_race_says_which_threads_do_what_to_which_element() -> None:
 def test_the_nearest_move_is_of_the_same_primitive() -> None:
     moves = ["split(c, 4)", "bind(row, grid.x)", "bind(c.i, thread.x)", "bind(c.o, grid.y)"]
     assert nearest(parse_statement("bind(c.i, thread.z)"), moves)[0] == "bind(c.i, thread.x)"
-    assert (
-        nearest(parse_statement(["t", "bind(c.i, thread.x)"][1]), moves)[0] == "bind(c.o, grid.y)"
-    )
+    assert nearest(parse_statement(["t", "bind(c.i, thread.x)"][1]), moves)[0] == "bind(c.o, grid.y)"
     assert nearest(parse_statement("jam(a, b)"), moves) == []
