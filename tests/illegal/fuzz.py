@@ -15,7 +15,7 @@ from evolve.compiler.compile import finish
 from evolve.dsl.diagnostic import RefusedError
 from evolve.dsl.parser import parse, parse_statement
 from evolve.ir.evaluate import evaluate
-from evolve.ir.expr import conjunction
+from evolve.ir.expr import BinaryOp, compare, conjunction
 from evolve.ir.kernel import Kernel
 from evolve.ir.poly import fixed_scalars
 from evolve.ir.verify import MalformedKernelError, verify
@@ -204,7 +204,9 @@ def _walk(
 
 def sizes_for(kernel: Kernel, name: str, rng: random.Random) -> dict[str, int | float] | None:
     """Small sizes under the kernel's assumptions, the uneven ones by preference."""
-    fact = conjunction(kernel.assumptions)
+    # A convolution has a result only where its input is as long as its filter.
+    there = (compare(BinaryOp.GE, e, 1) for b in kernel.buffers for e in b.extents)
+    fact = conjunction((*kernel.assumptions, *there))
     fixed = fixed_scalars(kernel.assumptions)
     wanted = [s.name for s in kernel.scalars if s.is_size]
     base = dict(workload(name).scalars)

@@ -6,7 +6,8 @@ mean equal for all inputs and in any order of a reduction, but for a collision o
 run one after another, or interleaved statement by statement, up to the next barrier; two accesses of one
 cell, one of them a write, by different threads between the same barriers or by different blocks are a race.
 
-A program that runs without a fault and leaves what the source leaves is right at these sizes.
+A program that runs without a fault and leaves what the source leaves is right at these sizes. Sums that are
+rescaled are not judged: they are equal by what exponentials are; numbers judge them, in `tests.illegal.fuzz`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 from evolve.ir.expr import Expr
 from evolve.ir.kernel import Kernel
 from evolve.ir.launches import launches, scratch
+from evolve.ir.scaled import scaled_buffers
 from evolve.ir.stmt import For, Leaf
 from evolve.ir.types import LoopKind
 from evolve.ir.visit import walk
@@ -252,6 +254,8 @@ def execute(
     `claims` is filled with what statements claim to be.
     Raises FaultError, and UnjudgedError for what this module has no meaning for.
     """
+    if scaled_buffers(kernel):
+        raise UnjudgedError("a sum kept relative to a maximum: symbols know no algebra of exponentials")
     rng = random.Random(seed)
     now = Now()
     writes = frozenset(s.stmt.buffer for s in walk(kernel.body) if isinstance(s.stmt, Leaf))
