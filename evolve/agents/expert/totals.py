@@ -17,9 +17,10 @@ LONG = 1 << 16
 """Elements of a reduction that is worth a second launch."""
 PARTS = (131072, 65536, 262144, 32768)
 LEAST_PARTS = 4
-THREADS = (512, 256, 1024)
+THREADS = (1024, 512, 256)
 STRIDED = 264
-"""Blocks that go through the whole reduction together."""
+STRIDING = 512
+"""Blocks that go through the whole reduction together, and their threads."""
 COMBINING = 1024
 
 
@@ -35,7 +36,7 @@ def sketches(shape: Shape, sizes: dict[str, int]) -> Iterator[Sketch]:
     for width in (4, 2, 1):
         facts = Facts(shape, sizes)
         if width == 1 or (_straight(shape, long) and facts.multiple(long, width)):
-            for make in (_parts, _strided, _atomic):
+            for make in (_atomic, _parts, _strided):
                 made = make(shape, around, long, facts, width)
                 if made is not None:
                     yield made
@@ -73,7 +74,7 @@ def _parts(shape: Shape, around: tuple[str, ...], k: str, facts: Facts, width: i
 
 
 def _strided(shape: Shape, around: tuple[str, ...], k: str, facts: Facts, width: int) -> Sketch | None:
-    threads = THREADS[0]
+    threads = STRIDING
     every = STRIDED * threads * width
     if shape.trips[k] < 2 * every:
         return None

@@ -1,8 +1,0 @@
-specialize(n % 4 == 0)
-split(i, 131072)
-bind(i.o, grid.x)
-split(i.i, 4)
-split(i.i.o, 512)
-block_reduce(i.i.o.i)
-vectorize(i.i.i, 4)
-unroll(i.i.o.o, 8)
