@@ -30,6 +30,20 @@ def sketches(kernel: Kernel, shape: Shape) -> Iterator[Sketch]:
     step = WARP * WARPS * WIDTH
     part = -(-shape.trips[i] // (BLOCKS * step)) * step
     blocks = [f"split({i}, {part})", f"bind({i}.o, grid.x)", f"split({i}.i, {step})"]
+    if count * size <= STATIC_SHARED_BYTES:
+        yield Sketch(
+            program(
+                *blocks,
+                f"split({i}.i.i, {WIDTH})",
+                f"own = privatize({target}, at={i}.o)",
+                f"vectorize({i}.i.i.i, {WIDTH})",
+                f"bind({i}.i.i.o, thread.x)",
+                f"split([own.init.0, own.all.0], {min(WARP * WARPS, count)})",
+                "bind([own.init.0.i, own.all.0.i], thread.x)",
+            ),
+            "a block counts in a copy of its own",
+            ("atomics", "latency"),
+        )
     if count % WARPS == 0 and count * WARP * size <= STATIC_SHARED_BYTES:
         warp, lane = f"{i}.i.i.o", f"{i}.i.i.i.o"
         yield Sketch(
@@ -46,20 +60,6 @@ def sketches(kernel: Kernel, shape: Shape) -> Iterator[Sketch]:
             ),
             "each lane counts in a column of its own",
             ("atomics", "bank_conflicts", "latency"),
-        )
-    if count * size <= STATIC_SHARED_BYTES:
-        yield Sketch(
-            program(
-                *blocks,
-                f"split({i}.i.i, {WIDTH})",
-                f"own = privatize({target}, at={i}.o)",
-                f"vectorize({i}.i.i.i, {WIDTH})",
-                f"bind({i}.i.i.o, thread.x)",
-                f"split([own.init.0, own.all.0], {min(WARP * WARPS, count)})",
-                "bind([own.init.0.i, own.all.0.i], thread.x)",
-            ),
-            "a block counts in a copy of its own",
-            ("atomics", "latency"),
         )
 
 

@@ -1,8 +1,6 @@
 block, e = split(i, 512000)
 bind(block, grid.x)
 round, e = split(e, 4096)
-split(round, 5)
-unroll(round.i)
 warp, e = split(e, 128)
 lane, e = split(e, 4)
 h = privatize(hist, at=block, copies=lane)
