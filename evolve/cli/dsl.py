@@ -28,18 +28,18 @@ def command(
 ) -> int:
     """Show the transform language.
 
-    The primitives, what each means, when it is legal, and examples.
+    The primitives, what each means, when it is legal, and examples; patterns, which stand for programs.
     """
     from evolve.cli.output import Output
     from evolve.dsl.reference import brief, compact_reference, full_reference, page
     from evolve.dsl.reference import codes as code_list
-    from evolve.dsl.registry import aliases, primitives, refusals
+    from evolve.dsl.registry import aliases, patterns, primitives, refusals, statements
     from evolve.dsl.schema import program_schema
     from evolve.ir.errors import EvolveError
 
     texts = {"compact": compact_reference, "full": full_reference}
     with Output(json or schema) as output:
-        known = primitives()
+        known = statements()
         if reference is not None and reference not in texts:
             raise EvolveError("usage", f"there is no reference {reference!r}", hint="compact or full")
         if sum((primitive is not None, reference is not None, schema, codes)) > 1:
@@ -57,15 +57,18 @@ def command(
                 output.document({"reference": texts[reference]()})
             output.text(texts[reference]())
             return 0
-        wanted = list(known.values())
+        wanted = list(primitives().values())
         if primitive is not None:
             name = aliases()[primitive][0] if primitive in aliases() else primitive
             if name not in known:
-                hint = f"primitives: {', '.join(known)}"
+                hint = f"statements: {', '.join(known)}"
                 raise EvolveError("unknown-primitive", f"there is no primitive {primitive!r}", hint=hint)
             wanted = [known[name]]
         if output.as_json:
-            output.document({"primitives": [_document(one) for one in wanted]})
+            document = {"primitives": [_document(one) for one in wanted]}
+            if primitive is None:
+                document["patterns"] = [_document(p.spec) for p in patterns().values()]
+            output.document(document)
         output.text(brief() if primitive is None else page(wanted[0]))
         return 0
 

@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from evolve.dsl.program import Hole, ListValue, Name, Operation, Program, Statement, Value, print_value
-from evolve.dsl.registry import PARAMETER_TYPES, Parameter, Primitive, aliases, primitives
+from evolve.dsl.registry import PARAMETER_TYPES, Parameter, Primitive, aliases, statements
 from evolve.ir.errors import EvolveError
 from evolve.target.data import data_dir
 
@@ -161,7 +161,7 @@ def _statement(tree: Any, file: str | None) -> Statement:
 
 
 def _lookup(name: str, line: int, file: str | None) -> tuple[Primitive, Mapping[str, str]]:
-    known = primitives()
+    known = statements()
     if name in known:
         return known[name], {}
     if name in aliases():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from evolve.dsl.registry import PARAMETER_TYPES, Parameter, Primitive, primitives, refusals
+from evolve.dsl.registry import PARAMETER_TYPES, Parameter, Primitive, patterns, refusals, statements
 
 INTRODUCTION = """\
 A program is one statement a line; `#` starts a comment. Results may be named, `co, ci = split(c, 64)`;
@@ -13,9 +13,9 @@ stands in brackets, `[c, c_2]`. A number may be a hole, `?[64, 128]`: the search
 
 
 def compact_reference() -> str:
-    """A page: each primitive's signature, its first sentence, what its arguments are and its other names."""
+    """A page: each statement's signature, its first sentence, what its arguments are and its other names."""
     lines = [INTRODUCTION]
-    for family, members in by_family(primitives().values()):
+    for family, members in by_family(statements().values()):
         lines += ["", family]
         for one in members:
             lines += [f"  {one.signature}", f"      {first_sentence(one)}"]
@@ -26,9 +26,9 @@ def compact_reference() -> str:
 
 
 def full_reference() -> str:
-    """Everything: each primitive's page, by family."""
+    """Everything: the page of each primitive and pattern, by family."""
     parts = [INTRODUCTION]
-    for family, members in by_family(primitives().values()):
+    for family, members in by_family(statements().values()):
         parts.append(f"== {family} ==")
         parts += [page(one) for one in members]
     return "\n\n".join(parts) + "\n"
@@ -37,7 +37,7 @@ def full_reference() -> str:
 def brief() -> str:
     """The list that `evolve dsl` shows."""
     lines = [INTRODUCTION, "`evolve dsl NAME` tells more."]
-    for family, members in by_family(primitives().values()):
+    for family, members in by_family(statements().values()):
         lines += ["", family]
         for one in members:
             lines += [f"  {one.signature}", f"      {first_sentence(one)}"]
@@ -55,15 +55,19 @@ def codes() -> str:
 
 
 def page(one: Primitive) -> str:
-    """All that is known of one primitive."""
+    """All that is known of one primitive or pattern."""
     lines = [one.signature, "", one.meaning, ""]
     lines += [f"  {p.name}: {describe(p)}" for p in one.parameters]
     if one.aliases:
         implied = [f"{a}({', '.join(f'{k}={v}' for k, v in kw.items())})" for a, kw in one.aliases.items()]
         lines += [f"  also: {', '.join(implied)}"]
-    lines += ["", "before:", *(f"    {line}" for line in one.before.splitlines())]
-    lines += ["after:", *(f"    {line}" for line in one.after.splitlines())]
-    lines += ["", f"legal: {one.legality}"]
+    if one.name in patterns():
+        lines += ["", "stands for:", *(f"    {line}" for line in one.after.splitlines())]
+        lines += ["", f"applies: {one.legality}"]
+    else:
+        lines += ["", "before:", *(f"    {line}" for line in one.before.splitlines())]
+        lines += ["after:", *(f"    {line}" for line in one.after.splitlines())]
+        lines += ["", f"legal: {one.legality}"]
     lines += [f"  {rejection.code}: {rejection.when}" for rejection in one.rejections]
     for example in one.examples:
         verdict = f"refused with {example.refused}" if example.refused else "legal"

@@ -151,6 +151,71 @@ def aliases() -> Mapping[str, tuple[str, Mapping[str, str]]]:
 
 
 @dataclass(frozen=True)
+class Derived:
+    """Names that a pattern reads off the kernel, by a rule of `transforms.shapes`, from its arguments."""
+
+    rule: str
+    of: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """One file of `dsl_spec/patterns/`: a statement that stands for a program in the language itself.
+
+    `names` are read off the kernel, `numbers` are products of arguments, `applies` conditions that give a
+    reason where they do not hold. A line of `program` has arguments in braces, such as `split({loop}.o, 4)`.
+    """
+
+    spec: Primitive
+    names: Mapping[str, Derived]
+    numbers: Mapping[str, tuple[str, ...]]
+    applies: tuple[Derived, ...]
+    program: tuple[str, ...]
+
+
+@cache
+def patterns() -> Mapping[str, Pattern]:
+    """All patterns by name. Raises EvolveError `bad-dsl-spec`."""
+    import yaml
+
+    out: dict[str, Pattern] = {}
+    for path in sorted((data_dir("dsl_spec") / "patterns").glob("*.yaml")):
+        try:
+            found = _pattern(yaml.safe_load(path.read_text(encoding="utf-8")))
+        except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError) as e:
+            raise EvolveError("bad-dsl-spec", f"not a pattern's description: {e}", file=str(path)) from e
+        if found.spec.name != path.stem:
+            raise EvolveError("bad-dsl-spec", f"describes {found.spec.name}", file=str(path))
+        out[found.spec.name] = found
+    return MappingProxyType(out)
+
+
+@cache
+def statements() -> Mapping[str, Primitive]:
+    """All that a statement can be: the primitives and the patterns."""
+    return MappingProxyType({**primitives(), **{name: p.spec for name, p in patterns().items()}})
+
+
+def _pattern(raw: Any) -> Pattern:
+    program = str(raw["program"]).strip()
+    spec = _primitive({"family": "patterns", "before": "", "after": program, **raw})
+    return Pattern(
+        spec=spec,
+        names=MappingProxyType({str(n): _derived(d) for n, d in raw.get("names", {}).items()}),
+        numbers=MappingProxyType({str(n): tuple(f) for n, f in raw.get("numbers", {}).items()}),
+        applies=tuple(_derived(d) for d in raw["applies"]),
+        program=tuple(program.splitlines()),
+    )
+
+
+def _derived(raw: Any) -> Derived:
+    (rule, of), *more = raw.items()
+    if more:
+        raise ValueError(f"one rule is expected: {raw}")
+    return Derived(str(rule), tuple(map(str, of)))
+
+
+@dataclass(frozen=True)
 class Refusal:
     """A code of refusals: `given_by` primitives, or for any program; `repair` is what helps in general."""
 
@@ -168,7 +233,7 @@ def refusals() -> Mapping[str, Refusal]:
     path = data_dir("dsl_spec") / "refusals" / "codes.yaml"
     try:
         general = yaml.safe_load(path.read_text(encoding="utf-8"))
-        found = [(r.code, p.name, r.when) for p in primitives().values() for r in p.rejections]
+        found = [(r.code, p.name, r.when) for p in statements().values() for r in p.rejections]
         out = {}
         for code in sorted({*general, *(c for c, _, _ in found)}):
             said = general.get(code, {})

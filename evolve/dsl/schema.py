@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, assert_never
 
 from evolve.dsl.parser import MAX_HOLES, MAX_STATEMENTS, parse
 from evolve.dsl.program import Hole, ListValue, Name, Operation, Program, Statement, Value, print_value
-from evolve.dsl.registry import Parameter, Primitive, primitives
+from evolve.dsl.registry import Parameter, Primitive, statements
 from evolve.ir.errors import EvolveError
 
 Json: TypeAlias = dict[str, Any]
@@ -31,12 +31,12 @@ def program_schema() -> Json:
             "statements": {
                 "type": "array",
                 "maxItems": MAX_STATEMENTS,
-                "items": {"oneOf": [{"$ref": f"#/$defs/{name}"} for name in primitives()]},
+                "items": {"oneOf": [{"$ref": f"#/$defs/{name}"} for name in statements()]},
             }
         },
         "required": ["statements"],
         "additionalProperties": False,
-        "$defs": {name: _statement(one) for name, one in primitives().items()},
+        "$defs": {name: _statement(one) for name, one in statements().items()},
     }
 
 
@@ -138,7 +138,7 @@ def _text(value: Any) -> str:
 
 
 def _document(s: Statement) -> Json:
-    spec = primitives()[s.primitive]
+    spec = statements()[s.primitive]
     positional = [p.name for p in spec.parameters if p.is_positional]
     given: Mapping[str, Value] = dict(zip(positional, s.args, strict=True)) | dict(s.keywords)
     out: Json = {"primitive": s.primitive, "arguments": {n: _value(v) for n, v in given.items()}}

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from evolve.dsl.diagnostic import RefusedError
 from evolve.dsl.program import Statement
-from evolve.dsl.registry import primitives
+from evolve.dsl.registry import statements
 from evolve.ir.kernel import Kernel
 from evolve.ir.visit import local_buffers
 from evolve.search.outline import LOOPS, filled, references, referring, root
@@ -177,7 +177,7 @@ def _buffers_made(s: Statement, before: Kernel, after: Kernel) -> tuple[str, ...
     """The buffers that are a statement's results; none where its results are loops."""
     known = local_buffers(before.body)
     made = tuple(b for b in local_buffers(after.body) if b not in known)
-    return made if len(made) == primitives()[s.primitive].results[1] else ()
+    return made if len(made) == statements()[s.primitive].results[1] else ()
 
 
 def _renamings(s: Statement, absent: list[str], there: list[str]) -> Iterator[Statement]:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 from evolve.dsl.parser import parse
 from evolve.dsl.program import Hole, ListValue, Name, Operation, Program, Statement, Value
-from evolve.dsl.registry import Parameter, primitives
+from evolve.dsl.registry import Parameter
+from evolve.dsl.registry import statements as vocabulary
 from evolve.ir.errors import EvolveError
 
 LOOPS = ("loop", "loops")
@@ -30,7 +31,7 @@ def read(text: str) -> Program | None:
 
 def signature(s: Statement) -> tuple[Parameter, ...]:
     """The parameters of a statement's primitive."""
-    return primitives()[s.primitive].parameters
+    return vocabulary()[s.primitive].parameters
 
 
 def given(s: Statement) -> dict[str, Value]:

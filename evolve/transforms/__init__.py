@@ -20,6 +20,7 @@ it checks a cheap local precondition and leaves it to `evolve.legality` whether 
 `moves`       the statements whose preconditions hold next; which to try a primitive's description says, by
               rules that `domains` reads off the kernel (`view`); results keep what a block `fits`, and
               dependences seen at a glance (`order`) are not offered to be broken
+`patterns`    statements that stand for programs; `shapes` what they ask of a kernel
 `call`        arguments resolved against a kernel, and the table of primitives
 `names`       what a program's names mean; `edit` finding, replacing, tidying
 """

@@ -20,6 +20,7 @@ from evolve.transforms import (
     nests,
     online,
     overlap,
+    patterns,
     private,
     reductions,
     scans,
@@ -40,6 +41,7 @@ _FAMILIES = (
     nests,
     online,
     overlap,
+    patterns,
     private,
     reductions,
     scans,
@@ -107,3 +109,6 @@ def apply_program(kernel: Kernel, program: Program) -> Applied:
             raise
         steps.append(kernel)
     return Applied(kernel, names, tuple(steps))
+
+
+patterns.register(apply)

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from evolve.dsl.diagnostic import RefusedError
 from evolve.dsl.program import Hole, ListValue, Name, Operation, Statement, Value, print_value
-from evolve.dsl.registry import primitives
+from evolve.dsl.registry import statements
 from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Buffer, For
 from evolve.ir.visit import Site, local_buffers
@@ -33,7 +33,7 @@ class Call:
 
     def value(self, name: str) -> Value | None:
         """The argument of that name: given, else its default, else None."""
-        spec = primitives()[self.statement.primitive]
+        spec = statements()[self.statement.primitive]
         positional = [p.name for p in spec.parameters if p.is_positional]
         given = dict(zip(positional, self.statement.args, strict=True)) | dict(self.statement.keywords)
         value = given.get(name)

@@ -11,7 +11,7 @@ import pytest
 
 from evolve.cli import doctor
 from evolve.cli.main import main
-from evolve.dsl.registry import primitives
+from evolve.dsl.registry import patterns, primitives, statements
 from evolve.target.data import data_dir
 from evolve.target.profile import list_profiles
 
@@ -27,8 +27,9 @@ def test_dsl_lists_every_primitive(capfd: pytest.CaptureFixture[str]) -> None:
     listed = json.loads(out)["primitives"]
     assert status == 0 and [one["name"] for one in listed] == list(primitives())
     assert all(one["meaning"] and one["legality"] and one["signature"] for one in listed)
+    assert [one["name"] for one in json.loads(out)["patterns"]] == list(patterns())
     status, out = answer(capfd, "dsl")
-    assert status == 0 and all(one.signature in out for one in primitives().values())
+    assert status == 0 and all(one.signature in out for one in statements().values())
 
 
 def test_dsl_shows_one_primitive_also_by_an_alias(capfd: pytest.CaptureFixture[str]) -> None:
@@ -36,6 +37,8 @@ def test_dsl_shows_one_primitive_also_by_an_alias(capfd: pytest.CaptureFixture[s
     assert status == 0 and out.startswith("split(") and "E-NAME" in out
     assert answer(capfd, "dsl", "promote_to_shared") == answer(capfd, "dsl", "stage")
     assert answer(capfd, "dsl", "magic")[0] == 2
+    status, out = answer(capfd, "dsl", "tiled_transpose")
+    assert status == 0 and "stands for:" in out and "stage({array}" in out
 
 
 def test_dsl_gives_the_language_as_text_and_as_a_schema(capfd: pytest.CaptureFixture[str]) -> None:
@@ -44,7 +47,7 @@ def test_dsl_gives_the_language_as_text_and_as_a_schema(capfd: pytest.CaptureFix
     status, full = answer(capfd, "dsl", "--reference", "full", "--json")
     assert status == 0 and len(json.loads(full)["reference"]) > 4 * len(compact)
     status, schema = answer(capfd, "dsl", "--schema")
-    assert status == 0 and json.loads(schema)["$defs"].keys() == primitives().keys()
+    assert status == 0 and json.loads(schema)["$defs"].keys() == statements().keys()
     assert answer(capfd, "dsl", "--reference", "short")[0] == 2
     assert answer(capfd, "dsl", "split", "--schema")[0] == 2
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import evolve
-from evolve.dsl.registry import primitives, refusals
+from evolve.dsl.registry import refusals, statements
 
 WITHOUT_REPAIR = {
     # Bugs, which no other program avoids.
@@ -24,7 +24,7 @@ def test_every_code_in_the_source_is_listed() -> None:
 def test_every_code_says_when_it_is_given() -> None:
     for code, one in refusals().items():
         assert one.code == code and one.when and all(one.when)
-        assert set(one.given_by) == {p.name for p in primitives().values() if code in _codes(p)}
+        assert set(one.given_by) == {p.name for p in statements().values() if code in _codes(p)}
 
 
 def test_what_is_refused_of_any_program_has_a_repair() -> None:

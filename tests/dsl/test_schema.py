@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from evolve.dsl.parser import parse
-from evolve.dsl.registry import primitives
+from evolve.dsl.registry import statements
 from evolve.dsl.schema import as_document, from_document, program_schema
 from evolve.ir.errors import EvolveError
 from evolve.target.data import data_dir
 
-PROGRAMS = [e.program for p in primitives().values() for e in p.examples]
+PROGRAMS = [e.program for p in statements().values() for e in p.examples]
 PROGRAMS += [p.read_text() for p in sorted((data_dir("kernels") / "programs").glob("*.dsl"))]
 PROGRAMS += ["co, ci = split(c, ?[64, 128])\ntile([i, j], [?[8, 16], 32])\n"]
 
@@ -57,8 +57,8 @@ def test_there_and_back(text: str) -> None:
 
 def test_a_schema_for_each_primitive() -> None:
     schema = program_schema()
-    assert schema["$defs"].keys() == primitives().keys()
-    for name, one in primitives().items():
+    assert schema["$defs"].keys() == statements().keys()
+    for name, one in statements().items():
         arguments = schema["$defs"][name]["properties"]["arguments"]
         assert arguments["properties"].keys() == {p.name for p in one.parameters}
 
