@@ -1,7 +1,0 @@
-split(i, 8)
-split(j, 64)
-reorder([i.o, j.o, j.i, i.i])
-bind(i.o, grid.y)
-bind(j.o, grid.x)
-bind(j.i, thread.x)
-unroll(i.i)
