@@ -1,6 +1,6 @@
 """Mutation of the prover: whichever of its checks is removed, does some test fail?
 
-    python -m benchmarks.prover.mutants [--only SUBSTRING] [--out FILE.json]
+    python -m benchmarks.prover.mutants [--kinds KIND ...] [--only SUBSTRING] [--out FILE.json]
 
 A mutant is `evolve.legality` with one thing taken out:
 
@@ -9,9 +9,10 @@ A mutant is `evolve.legality` with one thing taken out:
                   early exit, never or always true
     restriction   one intersection or subtraction of isl sets left out
 
-Tests are collected and run once; then for each mutant a child process runs them, the last to kill and the
-quickest first, until one fails. Only tests that judge verdicts are among them (`TESTS`), no random search
-over programs.
+Tests are collected and run once, each with nothing remembered, and noted by what they reach: lines that made
+findings or errors, and functions. Then for each mutant a child process runs those that reach it, the last to
+kill and the quickest first, until one fails. Only tests that judge verdicts are among them (`TESTS`), no
+random search over programs.
 A survivor is either a hole in the tests or listed in `EQUIVALENT` with the reason why nothing can show it.
 """
 
@@ -30,15 +31,18 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
+
+from evolve.transforms import apply as transforms
 
 MODULES = (
     "analysis", "bounds", "conflicts", "coverage", "equality", "flow", "instances", "limits", "model",
@@ -66,6 +70,7 @@ NARROWING = (
     "intersect", "intersect_domain", "intersect_params", "intersect_range", "subtract", "subtract_range",
     "subtract_domain",
 )  # fmt: skip
+KINDS = ("finding", "condition", "restriction")
 SECONDS = 120
 """A child that takes longer hangs: killed, and the mutant with it."""
 EQUIVALENT: dict[str, str] = {}
@@ -81,6 +86,7 @@ class Mutant:
     module: str
     function: str
     line: int
+    last_line: int
     tree: ast.Module
 
 
@@ -105,9 +111,9 @@ def mutants(name: str) -> Iterator[Mutant]:
     for function, definition in _definitions(tree):
         for kind, what, node, new in _changes(definition):
             changed = _At(node._number, new).visit(copy.deepcopy(tree))  # type: ignore[attr-defined]
-            line = getattr(node, "lineno", 0)
+            line, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0)
             where = f"{name}.{function}: {what}"
-            yield Mutant(where, kind, name, function, line, ast.fix_missing_locations(changed))
+            yield Mutant(where, kind, name, function, line, last, ast.fix_missing_locations(changed))
 
 
 def _definitions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
@@ -216,29 +222,78 @@ def forget() -> None:
     """Drops what this process has proved so far."""
     for name in ("prove", "analysis"):
         importlib.import_module(f"evolve.legality.{name}")._state.__dict__.clear()
+    transforms.forget()
+
+
+@dataclass
+class Reached:
+    """What one test went through in `evolve.legality`: (module, line) of findings, (module, function)."""
+
+    lines: set[tuple[str, int]] = field(default_factory=set)
+    functions: set[tuple[str, str]] = field(default_factory=set)
+
+    def by(self, m: Mutant) -> bool:
+        """Whether the mutant could change it. A finding that is only passed on may come from anywhere."""
+        if m.kind == "finding" and ("not raised" in m.id or "not returned" in m.id or "(refuted(" in m.id):
+            return any(name == m.module and m.line <= n <= m.last_line for name, n in self.lines)
+        return (m.module, m.function) in self.functions
+
+
+@contextmanager
+def watched(reached: Reached) -> Iterator[Reached]:
+    """Notes what is reached meanwhile."""
+
+    def profile(frame: FrameType, event: str, arg: Any) -> None:
+        if event != "call":
+            return
+        code = frame.f_code
+        if "legality" in code.co_filename:
+            reached.functions.add((Path(code.co_filename).stem, code.co_qualname))
+        if code.co_name in MADE or code.co_qualname.removesuffix(".__init__") in ERRORS:
+            reached.lines |= set(_lines(frame))
+
+    sys.setprofile(profile)
+    try:
+        yield reached
+    finally:
+        sys.setprofile(None)
+
+
+MADE = ("refuted", "unknown")
+
+
+def _lines(frame: FrameType) -> Iterator[tuple[str, int]]:
+    """The prover's lines on the way to here."""
+    at: FrameType | None = frame.f_back
+    while at is not None:
+        if "legality" in at.f_code.co_filename:
+            yield Path(at.f_code.co_filename).stem, at.f_lineno
+        at = at.f_back
 
 
 class Plugin:
     """Runs the collected tests once as they are, then for every mutant in a child."""
 
-    def __init__(self, only: str) -> None:
-        self.only = only
+    def __init__(self, only: str, kinds: list[str]) -> None:
+        self.only, self.kinds = only, kinds
         self.results: dict[str, dict[str, Any]] = {}
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         timed = []
         for item in session.items:
+            forget()
             start = time.process_time()
-            reports = runtestprotocol(item, log=False, nextitem=None)
+            with watched(Reached()) as reached:
+                reports = runtestprotocol(item, log=False, nextitem=None)
             assert not any(r.failed for r in reports), item.nodeid
-            timed.append((time.process_time() - start, item))
-        items = [item for _, item in sorted(timed, key=lambda t: t[0])]
+            timed.append((time.process_time() - start, item, reached))
+        timed.sort(key=lambda t: t[0])
         for m in (m for name in MODULES for m in mutants(name)):
-            if self.only not in m.id:
+            if self.only not in m.id or m.kind not in self.kinds:
                 continue
-            by = self._killed_by(m, items)
+            by = self._killed_by(m, [item for _, item, reached in timed if reached.by(m)])
             # What has killed one is asked first about the next.
-            items.sort(key=lambda item: item.nodeid != by)
+            timed.sort(key=lambda t: t[1].nodeid != by)
             self.results[m.id] = {"kind": m.kind, "line": m.line, "killed_by": by}
             print(f"{'killed  ' if by else 'SURVIVED'} {m.module}:{m.line} {m.id}", flush=True)
         return True
@@ -271,12 +326,13 @@ class Plugin:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--only", default="")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument(
         "--out", type=Path, default=Path(__file__).parents[1] / "results" / "prover-mutants.json"
     )
     args = parser.parse_args()
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout
-    plugin = Plugin(args.only)
+    plugin = Plugin(args.only, args.kinds)
     tests = [t for t in TESTS if Path(t.split("::")[0]).exists()]
     status = pytest.main(["-o", "addopts=", "-q", "-p", "no:cacheprovider", *tests], plugins=[plugin])
     if not plugin.results:
@@ -291,12 +347,12 @@ def main() -> None:
                 n for (k, killed, same), n in tally.items() if k == kind and same and not killed
             ),
         }
-        for kind in ("finding", "condition", "restriction")
+        for kind in args.kinds
     }
     total = {key: sum(v[key] for v in kinds.values()) for key in ("mutants", "killed", "equivalent")}
     document = {
         "what": (__doc__ or "").strip().split("\n")[0],
-        "command": "python -m benchmarks.prover.mutants",
+        "command": f"python -m benchmarks.prover.mutants --kinds {' '.join(args.kinds)}",
         "commit": commit.strip(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "kinds": kinds,

@@ -28,8 +28,10 @@ from evolve.codegen.module import render
 from evolve.compiler.compile import Source, compile_program
 from evolve.dsl.parser import parse
 from evolve.frontend.lift import lift
+from evolve.ir import affine, scope
 from evolve.legality import analysis, prove
 from evolve.legality.verdict import Limits
+from evolve.transforms import apply
 from tests.illegal.lifted import NAMES, source
 from tests.illegal.templates import TEMPLATES
 
@@ -67,6 +69,10 @@ def forget() -> None:
     """Drops verdicts and analyses that this process remembers."""
     for module in (prove, analysis):
         module._state.__dict__.clear()
+    apply.forget()
+    affine._simplified.clear()
+    scope._outside.cache_clear()
+    scope._loops_inside.clear()
     gc.collect()
 
 

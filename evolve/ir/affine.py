@@ -333,8 +333,26 @@ def _atom_bounds(atom: Expr, ranges: Ranges) -> Range:
 def simplify(e: Expr, ranges: Ranges = NOTHING) -> Expr:
     """An equal expression, simpler where ranges allow: arithmetic on INDEX, and comparisons decided.
 
-    Works on any expression; parts of other types are rebuilt around their simplified operands.
+    Works on any expression; parts of other types are rebuilt around their simplified operands. Answers are
+    remembered: the same few subscripts are asked about after every statement of a program.
     """
+    if isinstance(e, Const | Var):
+        return e
+    key = (id(ranges), e)
+    found = _simplified.get(key)
+    if found is None:
+        if len(_simplified) > _MOST_SIMPLIFIED:
+            _simplified.clear()
+        # The ranges stand in the entry so that no others can come to have their identity.
+        found = _simplified[key] = (_simplify(e, ranges), ranges)
+    return found[0]
+
+
+_MOST_SIMPLIFIED = 20_000
+_simplified: dict[tuple[int, Expr], tuple[Expr, Ranges]] = {}
+
+
+def _simplify(e: Expr, ranges: Ranges) -> Expr:
     if isinstance(e, Binary) and e.op.is_comparison and _is_index(e.lhs) and _is_index(e.rhs):
         return _simplify_comparison(e, ranges)
     if isinstance(e, Binary) and e.op in (BinaryOp.AND, BinaryOp.OR):

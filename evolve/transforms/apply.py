@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 
 from evolve.dsl.diagnostic import RefusedError
@@ -98,17 +99,52 @@ def _check_size(kernel: Kernel) -> None:
 
 
 def apply_program(kernel: Kernel, program: Program) -> Applied:
-    """All statements in order. Raises RefusedError blamed on the statement that does not apply."""
-    names = NameTable()
-    steps: list[Kernel] = []
-    for number, statement in enumerate(program.statements):
+    """All statements in order. Raises RefusedError blamed on the statement that does not apply.
+
+    Programs that begin alike share that work: this thread remembers the last few.
+    """
+    states = _known(kernel, program.statements)
+    for number in range(len(states), len(program.statements)):
+        statement = program.statements[number]
+        before = states[-1] if states else (kernel, NameTable())
         try:
-            kernel, names = apply(kernel, statement, names)
+            states.append(apply(before[0], statement, before[1]))
         except RefusedError as e:
             e.diagnostic = e.diagnostic.at(number, statement.line)
             raise
-        steps.append(kernel)
-    return Applied(kernel, names, tuple(steps))
+        finally:
+            _remember(kernel, program.statements, states)
+    last, names = states[-1] if states else (kernel, NameTable())
+    return Applied(last, names, tuple(k for k, _ in states))
+
+
+State = tuple[Kernel, NameTable]
+_KEEP = 16
+_memory = threading.local()
+
+
+def forget() -> None:
+    """Drops what this thread remembers of programs: for tests and timings."""
+    _memory.__dict__.clear()
+
+
+def _known(kernel: Kernel, statements: tuple[Statement, ...]) -> list[State]:
+    """The states after as many of the statements as some program began with."""
+    best: tuple[State, ...] = ()
+    for source, begun, states in getattr(_memory, "runs", ()):
+        alike = 0
+        while alike < min(len(states), len(statements)) and begun[alike] == statements[alike]:
+            alike += 1
+        if alike > len(best) and (source is kernel or source == kernel):
+            best = states[:alike]
+    return list(best)
+
+
+def _remember(kernel: Kernel, statements: tuple[Statement, ...], states: list[State]) -> None:
+    runs: list[tuple[Kernel, tuple[Statement, ...], tuple[State, ...]]] = getattr(_memory, "runs", [])
+    if runs and runs[-1][1] is statements:
+        runs.pop()
+    _memory.runs = [*runs[-_KEEP + 1 :], (kernel, statements, tuple(states))]
 
 
 patterns.register(apply)

@@ -23,7 +23,7 @@ from evolve.compiler.compile import finish
 from evolve.dsl.program import Program
 from evolve.ir import layout
 from evolve.ir.kernel import Kernel
-from evolve.transforms.apply import apply_program
+from evolve.transforms.apply import apply_program, forget
 
 ERRORS = {"RefusedError": None, "LayoutError": None, "CodegenError": "cannot-render"}
 """Errors that carry a code as first argument, and those of one code."""
@@ -40,6 +40,7 @@ def force(kernel: Kernel, program: Program) -> Kernel:
 def forgiving(codes: Collection[str]) -> Iterator[None]:
     """Within it, nothing is refused with these codes."""
     saved: list[tuple[FunctionType, CodeType]] = []
+    forget()
     try:
         for original, changed in _changed(frozenset(codes)):
             saved.append((original, original.__code__))
@@ -48,6 +49,7 @@ def forgiving(codes: Collection[str]) -> Iterator[None]:
     finally:
         for function, code in saved:
             function.__code__ = code
+        forget()
 
 
 class _Forgive(ast.NodeTransformer):
