@@ -1,6 +1,7 @@
 """The prover's record: thousands of random and damaged programs, its answers beside the truth.
 
-    python -m benchmarks.prover.record [--programs N] [--seed N] [--jobs N] [--work FILE] [--out FILE]
+    python -m benchmarks.prover.record [--programs N] [--seed N] [--jobs N] [--work FILE] [--also FILE ...]
+                                       [--out FILE]
 
 `tests.illegal.adversary` makes families: a random program of a random kernel (those in `kernels/`, in
 `tests/illegal/kernels/` and in `tests.kernels_ir`), and three damaged versions of its result. The truth is
@@ -10,6 +11,7 @@ tried a false reject. The share of false rejects is of all programs judged; besi
 the programs that are right. Programs equal to an earlier one count once.
 
 Batches that `--work` holds already are not made again, so a run that was stopped goes on where it was.
+`--also` adds the batches of other runs, of other seeds or commits; the record says how many are of which.
 """
 
 from __future__ import annotations
@@ -98,25 +100,34 @@ def batch(args: tuple[int, int]) -> tuple[int, float, list[dict[str, Any]]]:
     return number, time.process_time() - start, rows
 
 
-def batches(seed: int, work: Path, programs: int, jobs: int) -> list[dict[str, Any]]:
-    """Rows of as many batches as it takes, those in `work` first; new ones are added to it."""
+def batches(
+    seed: int, commit: str, work: Path, also: list[Path], programs: int, jobs: int
+) -> list[dict[str, Any]]:
+    """Rows of as many batches as it takes, those in the files first; new ones are added to `work`."""
     done: dict[int, list[dict[str, Any]]] = {}
+    others = [json.loads(line) for path in also for line in path.read_text().splitlines()]
+    rest = [{**r, "run": [e["commit"], e["seed"]]} for e in others for r in e["rows"]]
     if work.exists():
         for line in work.read_text().splitlines():
             entry = json.loads(line)
             if entry["seed"] == seed:
-                done[entry["batch"]] = entry["rows"]
+                done[entry["batch"]] = [{**r, "run": [entry["commit"], seed]} for r in entry["rows"]]
     todo = ((seed, n) for n in range(1_000_000) if n not in done)
     with multiprocessing.Pool(jobs) as pool, work.open("a") as file:
-        while count(done.values()) < programs:
+        while count([rest, *done.values()]) < programs:
             for number, seconds, rows in pool.map(batch, [next(todo) for _ in range(jobs)]):
-                done[number] = rows
-                file.write(
-                    json.dumps({"seed": seed, "batch": number, "seconds": seconds, "rows": rows}) + "\n"
-                )
+                done[number] = [{**r, "run": [commit, seed]} for r in rows]
+                entry = {"commit": commit, "seed": seed, "batch": number, "seconds": seconds, "rows": rows}
+                file.write(json.dumps(entry) + "\n")
             file.flush()
-            print(f"{count(done.values())} programs", flush=True)
-    return [r for n in sorted(done) for r in done[n]]
+            print(f"{count([rest, *done.values()])} programs", flush=True)
+    return [*rest, *(r for n in sorted(done) for r in done[n])]
+
+
+def runs(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """How many programs are of which commit and seed."""
+    tally = Counter(tuple(r["run"]) for r in distinct(rows) if r["verdict"] in ANSWERS)
+    return [{"commit": commit, "seed": seed, "programs": n} for (commit, seed), n in tally.items()]
 
 
 def count(many: Iterable[list[dict[str, Any]]]) -> int:
@@ -201,22 +212,24 @@ def main() -> None:
     parser.add_argument(
         "--out", type=Path, default=Path(__file__).parents[1] / "results" / "prover-record.json"
     )
+    parser.add_argument("--also", type=Path, nargs="*", default=[])
     args = parser.parse_args()
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout
-    start = time.monotonic()
-    rows = batches(args.seed, args.work, args.programs, args.jobs)
+    head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout
+    commit = head.strip()
+    rows = batches(args.seed, commit, args.work, args.also, args.programs, args.jobs)
     document = {
         "what": (__doc__ or "").strip().split("\n")[0],
         "command": f"python -m benchmarks.prover.record --programs {args.programs} --seed {args.seed}",
-        "commit": commit.strip(),
+        "commit": commit,
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "seed": args.seed,
-        "seconds": round(time.monotonic() - start),
+        "runs": runs(rows),
         "drawn": {
             "kernels": len(adversary.KERNELS),
             "longest_program": adversary.LONGEST,
             "damaged_versions_a_program": 3,
             "damages": len(DAMAGE),
+            "left_out": sorted(adversary.LEFT_OUT),
             "sizes": adversary.SIZES,
         },
         **summary(rows),

@@ -24,7 +24,20 @@ from evolve.ir.expr import (
     var,
 )
 from evolve.ir.kernel import Kernel
-from evolve.ir.stmt import Alloc, Barrier, Block, Boundary, For, If, Origin, Reduce, Stmt, Store
+from evolve.ir.stmt import (
+    Alloc,
+    Barrier,
+    Block,
+    Boundary,
+    Commit,
+    For,
+    If,
+    Origin,
+    Reduce,
+    Stmt,
+    Store,
+    Wait,
+)
 from evolve.ir.types import MAX, MIN, SUM, DType, LoopKind, Space
 from evolve.ir.visit import (
     loads,
@@ -576,6 +589,20 @@ def _cell_read(k: Kernel, rng: random.Random) -> Kernel:
     return swap_in(k, leaf, replace(leaf, indices=tuple(map_expr(i, change) for i in leaf.indices)))
 
 
+def _lax_wait(k: Kernel, rng: random.Random) -> Kernel:
+    """One group more may be under way after a wait."""
+    wait = pick(k, rng, Wait)
+    assert isinstance(wait, Wait)
+    return swap_in(k, wait, Wait(wait.pending + 1))
+
+
+def _asynchronous(k: Kernel, rng: random.Random) -> Kernel:
+    """A copy only started, or one that was no longer so."""
+    store = pick(k, rng, Store)
+    assert isinstance(store, Store)
+    return swap_in(k, store, replace(store, asynchronous=not store.asynchronous))
+
+
 DAMAGE: dict[str, Callable[[Kernel, random.Random], Kernel]] = {
     "a barrier dropped": _drop_barrier,
     "a barrier moved": _move_barrier,
@@ -616,5 +643,9 @@ DAMAGE: dict[str, Callable[[Kernel, random.Random], Kernel]] = {
     "a launch's end dropped": _drop(Boundary),
     "an update not atomic": _not_atomic,
     "one version fewer": _fewer_versions,
+    "a wait dropped": _drop(Wait),
+    "a wait one group too lax": _lax_wait,
+    "a commit dropped": _drop(Commit),
+    "a copy asynchronous or not": _asynchronous,
     "a cell named by another element": _cell_read,
 }

@@ -65,6 +65,8 @@ class Now:
     shared: dict[str, Local] = field(default_factory=dict)
     folded: dict[Any, Any] = field(default_factory=dict)
     claims: list[Claim] = field(default_factory=list)
+    groups: list[list[list[Any]]] = field(default_factory=list)
+    """Asynchronous copies under way, by thread: closed groups, then the open one."""
 
 
 class Array:
@@ -119,6 +121,8 @@ class Local:
     def content(self, i: Cell, tag: Any) -> Any:
         found = self.cells.get(i)
         if found is None or found[0] != tag:
+            if found is UNDER_WAY:
+                raise FaultError("race")
             _inside(i, self.shape)
             raise FaultError("undefined")
         return found[1]
@@ -134,6 +138,25 @@ class Local:
         if self.now is not None:
             _update(self.marks, i, self.now)
         self.cells[i] = (tag, combine(monoid, identity, self.content(i, tag), value))
+
+    def start(self, i: Cell, value: Any, tag: Any, group: list[Any]) -> None:
+        """An asynchronous copy begins: nobody may look until it has landed."""
+        self.put(i, value, tag)
+        self.cells[i] = UNDER_WAY
+        group.append((self, i, value, tag))
+
+
+UNDER_WAY = (object(), None)
+"""What a cell holds that an asynchronous copy is to fill."""
+
+
+def wait(groups: list[list[Any]], pending: int) -> None:
+    """All closed groups but the latest `pending` have landed: written, for others, only now."""
+    landed = max(len(groups) - 1 - pending, 0)
+    for group in groups[:landed]:
+        for local, i, value, tag in group:
+            local.put(i, value, tag)
+    del groups[:landed]
 
 
 def _inside(i: Cell, shape: Cell) -> None:
@@ -189,6 +212,10 @@ def _update(marks: dict[Cell, list[int]], i: Cell, now: Now) -> None:
     _add(m, UPDATES, now)
 
 
+def fail(what: str) -> None:
+    raise FaultError(what)
+
+
 @dataclass(frozen=True)
 class Launch:
     """Scalars, and what index arrays hold."""
@@ -206,7 +233,9 @@ def contents_for(kernel: Kernel, sizes: Mapping[str, int], rng: random.Random) -
         cells = list(product(*map(range, shape)))
         if high <= low and cells:
             raise UnjudgedError("an index array without a value")
-        values = [rng.randrange(low, high) for _ in cells]
+        # Few values now and then, so that several elements say the same.
+        most = rng.choice((high, min(high, low + 2)))
+        values = [rng.randrange(low, most) for _ in cells]
         if c.nondecreasing and cells:
             if len(cells) == 1 and high - low != 1:
                 raise UnjudgedError("row pointers of no row")
@@ -231,6 +260,8 @@ def _compiled(kernel: Kernel, lockstep: bool, claims: bool) -> Any:
         "combine": combine,
         "Local": Local,
         "FaultError": FaultError,
+        "wait": wait,
+        "fail": fail,
         "whole": whole,
         "plain": plain,
     }
@@ -293,6 +324,7 @@ def _launch(thread: Any, shape: tuple[Cell, Cell], now: Now, order: str, rng: ra
         for number, block in enumerate(grid):
             now.block, now.epoch, now.shared, now.folded = number, 0, {}, {}
             now.registers = [{} for _ in lanes]
+            now.groups = [[[]] for _ in lanes]
             _block(thread, block, lanes, now, order, rng)
     except ZeroDivisionError as e:
         raise FaultError("launch") from e

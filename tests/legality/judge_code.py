@@ -7,8 +7,8 @@ from typing import Any
 
 from evolve.ir.expr import Binary, BinaryOp, Call, Cast, Const, Expr, Load, Select, Unary, Var
 from evolve.ir.kernel import Kernel
-from evolve.ir.stmt import Alloc, Barrier, Block, Buffer, For, If, Leaf, Reduce, Stmt, Store
-from evolve.ir.types import DType, LoopKind, Space
+from evolve.ir.stmt import Alloc, Barrier, Block, Buffer, Commit, For, If, Leaf, Reduce, Stmt, Store, Wait
+from evolve.ir.types import Cache, DType, LoopKind, Space
 from evolve.ir.visit import subexpressions, variables, walk
 
 THREADS = (LoopKind.THREAD_X, LoopKind.THREAD_Y, LoopKind.THREAD_Z)
@@ -110,6 +110,7 @@ class Code:
         self.tags: dict[str, str] = {}
         self.temporaries = 0
         self.sites = 0
+        self.writes = {s.stmt.buffer for s in walk(kernel.body) if isinstance(s.stmt, Leaf)}
         self.used = {s.stmt.kind for s in walk(kernel.body) if isinstance(s.stmt, For)}
 
     def text(self) -> str:
@@ -149,6 +150,10 @@ class Code:
                 self.loop(s, depth, around)
             case Alloc():
                 self.alloc(s.buffer, depth, around)
+            case Commit():
+                self.put(depth, "now.groups[me].append([])")
+            case Wait():
+                self.put(depth, f"wait(now.groups[me], {s.pending})")
             case Barrier():
                 self.put(depth, f"yield ('barrier', {self.site()}, {self.moment(around)})")
             case Store() | Reduce():
@@ -342,6 +347,12 @@ class Code:
                 self.put(depth, f"{where}.update({update})")
                 return
             value = f"combine({s.monoid.name!r}, {self.identity(s)}, {where}.get({cell}{tag}), {value})"
+        elif isinstance(s, Store) and s.asynchronous:
+            if self.buffers[s.buffer].space is not Space.SHARED or not isinstance(s.value, Load):
+                self.put(depth, "fail('launch')")
+                return
+            self.put(depth, f"{where}.start({cell}, {value}{tag}, now.groups[me][-1])")
+            return
         self.put(depth, f"{where}.put({cell}, {value}{tag})")
 
     def place(self, buffer: str) -> tuple[str, str]:
@@ -358,6 +369,8 @@ class Code:
 
     def load(self, e: Load) -> str:
         where, tag = self.place(e.buffer)
+        if self.buffers[e.buffer].cache is Cache.READ_ONLY and e.buffer in self.writes:
+            return "fail('stale')"
         got = f"{where}.get({self.cell(e.indices)}{tag})"
         actual = self.buffers[e.buffer].dtype
         return got if actual is e.dtype else f"H(('cast', {e.dtype.value!r}, {got}))"
