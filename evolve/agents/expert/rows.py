@@ -48,7 +48,7 @@ def sketches(shape: Shape, sizes: dict[str, int]) -> Iterator[Sketch]:
         return
     sweeps, before = apart
     trips = {s.name: shape.trips[s.name.rsplit(".", 1)[0] if before else s.name] for s in sweeps}
-    again = _read_more_than_once(shape, row)
+    again = read_more_than_once(shape, row)
     facts = Facts(shape, sizes)
     for x in shape.sweeps:
         facts.constant(x.name)
@@ -204,7 +204,7 @@ def _walked_along(shape: Shape, row: str) -> bool:
     )
 
 
-def _read_more_than_once(shape: Shape, row: str) -> list[str]:
+def read_more_than_once(shape: Shape, row: str) -> list[str]:
     """Read-only matrices that more than one sweep reads along the row, each element by the same thread."""
     out = []
     sweeps = {x.name for x in shape.inner}

@@ -9,8 +9,9 @@ from evolve.ir.affine import linear, simplify
 from evolve.ir.effects import Mode, effects
 from evolve.ir.expr import Const, Expr, Var, index
 from evolve.ir.kernel import Kernel
+from evolve.ir.scaled import power_in
 from evolve.ir.stmt import Alloc, Block, For, If, Reduce, Stmt, Store
-from evolve.ir.types import LoopKind
+from evolve.ir.types import MAX, SUM, LoopKind
 from evolve.ir.visit import leaves, map_block_exprs, substitute, variables, walk
 from evolve.workload.implied import trips as runs
 
@@ -55,6 +56,7 @@ class Inner:
     parts    the same of each statement inside: what `distribute` would make loops of
     guarded  whether a condition stands inside
     runs     whether it reads a total while it adds to it
+    holds    maximum or exponentials, where it has nothing but one maximum, or sums of exp(e - m)
     """
 
     name: str
@@ -64,6 +66,7 @@ class Inner:
     parts: tuple[str, ...] = ()
     guarded: bool = False
     runs: bool = False
+    holds: str = ""
 
 
 @dataclass(frozen=True)
@@ -220,7 +223,18 @@ def _inner(loop: For, depth: int, arrays: frozenset[str]) -> Inner:
     accesses = [a for site in walk(loop.body) for a in effects(site.stmt).accesses]
     totals = {a.buffer for a in accesses if a.mode is Mode.REDUCE}
     runs = any(a.mode is Mode.READ and a.buffer in totals for a in accesses)
-    return Inner(loop.var, loop.extent, _does(loop.body, arrays), depth, parts, guarded, runs)
+    does, holds = _does(loop.body, arrays), _holds(loop.body)
+    return Inner(loop.var, loop.extent, does, depth, parts, guarded, runs, holds)
+
+
+def _holds(body: Block) -> str:
+    found = [leaf for leaf, _ in leaves(body) if isinstance(leaf, Reduce)]
+    if len(found) < len(list(leaves(body))):
+        return ""
+    if [x.monoid for x in found] == [MAX]:
+        return "maximum"
+    sums = all(x.monoid == SUM and power_in(x.value) is not None for x in found)
+    return "exponentials" if sums else ""
 
 
 def _does(body: Block, arrays: frozenset[str]) -> str:

@@ -194,3 +194,13 @@ def test_rows_of_different_lengths_are_shared_by_a_block() -> None:
     first = sketches(kernel, {"rows": 4096, "cols": 4096})[0].text
     assert "bind(c.i, thread.x)" in first
     assert "vectorize" not in first
+
+
+@pytest.mark.parametrize("name", ["softmax", "cross_entropy", "masked_softmax"])
+def test_rows_of_any_length_are_read_once_for_their_exponentials(name: str) -> None:
+    problem = problem_of(name, (KERNELS / f"{name}.cu").read_text())
+    info = problem.info()
+    (once,) = [s for s in sketches(info.kernel, info.workload["sizes"]) if "online(" in s.text]
+    assert "% 1024 == 0" in once.text and "==" not in once.text.replace("% 1024 == 0", "")
+    compiled = problem.compile(parse(once.text))
+    assert compiled.verdict == "PROVED", compiled.diagnostics
