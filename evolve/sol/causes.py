@@ -84,15 +84,15 @@ CAUSES: Mapping[str, tuple[tuple[str, ...], str]] = {
         "few warps fit an SM, too few to hide the waiting; use less of what limits them",
     ),
     "small_grid": (
-        ("split", "bind", "warp_reduce", "block_reduce"),
-        "the grid does not fill the GPU; give a warp or a block to what one thread does now",
+        ("split", "bind", "warp_reduce", "block_reduce", "grid_reduce"),
+        "the grid does not fill the GPU; give a warp, a block or the whole grid to what one thread does now",
     ),
     "barriers": (
         ("warp_reduce", "block_reduce", "tile", "unroll"),
         "warps meet at barriers every few instructions; reduce with shuffles, or do more between barriers",
     ),
     "atomics": (
-        ("block_reduce", "warp_reduce", "accumulate_in_register"),
+        ("block_reduce", "warp_reduce", "accumulate_in_register", "grid_reduce"),
         "many atomic updates; combine within the block first",
     ),
     "spills": (
@@ -100,11 +100,11 @@ CAUSES: Mapping[str, tuple[tuple[str, ...], str]] = {
         "registers spill to local memory; smaller register tiles or looser launch bounds",
     ),
     "idle_sms": (
-        ("split", "bind", "warp_reduce", "block_reduce"),
-        "fewer blocks than SMs; give a warp or a block to what one thread does now",
+        ("split", "bind", "warp_reduce", "block_reduce", "grid_reduce"),
+        "fewer blocks than SMs; give a warp, a block or the whole grid to what one thread does now",
     ),
     "block_starts": (
-        ("split", "jam", "distribute"),
+        ("split", "jam", "distribute", "persistent"),
         "blocks end faster than the GPU starts new ones; more work in each block",
     ),
     "tail": (
