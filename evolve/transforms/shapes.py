@@ -44,6 +44,28 @@ def row_size(kernel: Kernel, loop: str) -> Names:
     return tuple(dict.fromkeys(n for x in _innermost(kernel, loop) for n in size_of(kernel, x)))
 
 
+def row_length(kernel: Kernel, loop: str) -> Names:
+    """The size that is the last extent of all arrays touched inside a loop; nothing where there is no one."""
+    inside = loop_at(kernel, loop)[0].body
+    touched = {a.buffer for s in walk(inside) for a in effects(s.stmt).accesses}
+    extents = {b.extents[-1] for b in kernel.buffers if b.name in touched and len(b.extents) > 1}
+    known = {s.name for s in kernel.scalars if s.is_size}
+    found = [e.name for e in extents if isinstance(e, Var) and e.name in known]
+    return tuple(found) if len(extents) == len(found) == 1 else ()
+
+
+def first_written(kernel: Kernel, loop: str) -> Names:
+    """What a loop's number lacks to be a subscript of all that is written inside; nothing for 0."""
+    forms = {
+        linear(i)
+        for leaf, _ in leaves(loop_at(kernel, loop)[0].body)
+        for i in leaf.indices
+        if loop in variables(i)
+    }
+    found = {f.constant for f in forms if f.terms == ((Var(loop), 1),)}
+    return tuple(str(c) for c in found if c > 0) if len(forms) == len(found) == 1 else ()
+
+
 def is_outermost(kernel: Kernel, loop: str) -> str | None:
     """No loop is around it."""
     around = loop_at(kernel, loop)[1].loops
@@ -212,7 +234,9 @@ def _reads_memory(e: Expr) -> bool:
     return bool(loads(e))
 
 
-NAMES: Mapping[str, Callable[..., Names]] = {f.__name__: f for f in (sums_in, maps_in, size_of, row_size)}
+NAMES: Mapping[str, Callable[..., Names]] = {
+    f.__name__: f for f in (sums_in, maps_in, size_of, row_size, row_length, first_written)
+}
 CONDITIONS: Mapping[str, Callable[..., str | None]] = {
     f.__name__: f
     for f in (
