@@ -88,6 +88,20 @@ def test_a_short_kernel_is_timed_in_batches_too() -> None:
         scorer.close()
 
 
+def test_launches_that_share_scratch_memory_are_scored() -> None:
+    problem = problem_of("total", 'entry = "total"\n[[timed]]\nn = 67108864\n[[check]]\nn = 4099\n')
+    compiled = problem.compile(problem.parse((PROGRAMS / "alternatives" / "total-launches.dsl").read_text()))
+    scorer = problem.scorer_on()
+    try:
+        assert problem.baseline().status == "scored"
+        score = problem.score(compiled)
+        print(score.time_us, score.fitness, score.detail["timing"][0])
+        assert score.status == "scored", score.message
+        assert 0.5 < score.fitness < 1.12
+    finally:
+        scorer.close()
+
+
 @pytest.mark.parametrize("name", sorted(p.stem for p in KERNELS.glob("*.cu")))
 def test_the_reference_on_the_gpu_is_the_hosts(name: str, tmp_path: Path) -> None:
     """Bounds from both, on the largest check size: the same, but for the last bits of double functions."""
