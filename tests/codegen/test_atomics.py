@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,12 @@ from evolve.devices.sim.execute import execute
 from evolve.dsl.parser import parse
 from evolve.frontend.lift import Lifted, lift
 from evolve.legality.verdict import Limits
+from evolve.scoring.correctness import Checked, Correctness, Failure
+from evolve.scoring.references import References
+from evolve.scoring.task import Task
+from evolve.target.profile import load_profile
 from evolve.toolchain.nvrtc import compile_cuda
+from evolve.workload.infer import infer
 from tests.codegen.conftest import Runner
 from tests.codegen.test_reference import reference
 
@@ -125,3 +131,26 @@ def test_the_gpu_reference_is_that_of_the_host(name: str, kind: str, cache: Path
         if a.role in (Role.VALUE, Role.ERROR):
             want = values if a.role is Role.VALUE else errors
             np.testing.assert_allclose(run.outputs[a.name], want[a.buffer], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("merged", "said"),
+    [("h[tx]", None), ("h[tx] + (tx == 9)", "it writes elements of hist that the original leaves alone")],
+)
+def test_adding_nothing_to_a_bin_that_no_value_names_is_right(
+    merged: str, said: str | None, cache: Path
+) -> None:
+    """At one value and a few: of 256 bins the original updates hardly any, the merge all of them."""
+    found = lift(KERNEL)
+    code = rendered(found, files_of("histogram")[0].read_text())
+    text = code.text.replace("atomicAdd(&hist[tx], h[tx]);", f"atomicAdd(&hist[tx], {merged});")
+    workload = replace(infer(found), families=("normal",), check=({"n": 1}, {"n": 7}))
+    source = Source(found.kernel, found.original, found.no_wrap)
+    task = Task(source, workload, load_profile("h200-sxm"))
+    done = Correctness(task, References(task)).check(
+        replace(code, text=text), compile_host(text, list(code.signatures), cache)
+    )
+    if said is None:
+        assert isinstance(done, Checked) and done.worst == 0.0
+    else:
+        assert isinstance(done, Failure) and said in done.message
