@@ -23,7 +23,7 @@ from evolve.transforms.apply import apply
 from evolve.transforms.names import NameTable
 from tests.codegen.test_pipeline import KERNELS, check
 
-PREFERRED = ("bind", "vectorize", "block_", "warp_", "unroll", "specialize", "stage")
+PREFERRED = ("bind", "vectorize", "block_", "warp_", "unroll", "specialize", "stage", "shift")
 
 
 SIZES = [
@@ -31,13 +31,14 @@ SIZES = [
     *({"rows": r, "cols": c} for r, c in itertools.product((32, 64, 128), repeat=2)),
 ]
 DRAWS = 30
+LIMITS = moves.MoveLimits(numbers={"specialize.condition.equals": (32, 64, 128)})
 
 
 def draw(lifted: Lifted, rng: random.Random) -> Rendered | None:
     """A random program's code; None when it is not proved or cannot be rendered."""
     kernel, names = lifted.kernel, NameTable()
     for _ in range(rng.randint(4, 12)):
-        legal = moves.legal_moves(kernel, names)
+        legal = moves.legal_moves(kernel, names, LIMITS)
         good = [m for m in legal if m.startswith(PREFERRED)]
         if not legal:
             break
@@ -57,10 +58,7 @@ def draw(lifted: Lifted, rng: random.Random) -> Rendered | None:
 @pytest.mark.slow
 @pytest.mark.parametrize("file", ["softmax", "transpose", "row_sum", "column_sum", "stencil"])
 @pytest.mark.parametrize("seed", range(4))
-def test_proved_programs_run_clean(
-    file: str, seed: int, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(moves, "FIXED_SIZES", (32, 64, 128))
+def test_proved_programs_run_clean(file: str, seed: int, cache: Path) -> None:
     rng = random.Random(f"{file} {seed}")
     lifted = lift(KERNELS / f"{file}.cu")
     for _ in range(DRAWS):
