@@ -67,10 +67,16 @@ class Record:
             total.usable += one.usable
             total.drawn += one.drawn
             total.refusals += one.refusals
+        return {
+            "all": total.to_json(),
+            **self.times(),
+            "primitives": {name: self.by_primitive[name].to_json() for name in sorted(self.by_primitive)},
+        }
+
+    def times(self) -> dict[str, object]:
         times = sorted(s for s, _, _ in self.seconds)
         slowest, kernel, statements = max(self.seconds)
         return {
-            "all": total.to_json(),
             "milliseconds": {
                 "median": round(median(times) * 1e3, 1),
                 "p90": round(times[len(times) * 9 // 10] * 1e3, 1),
@@ -78,7 +84,6 @@ class Record:
                 "most_at": f"{kernel}, after {statements} statements",
             },
             "moves_listed": {"median": median(self.moves), "most": max(self.moves), "times": len(self.moves)},
-            "primitives": {name: self.by_primitive[name].to_json() for name in sorted(self.by_primitive)},
         }
 
 
@@ -135,6 +140,24 @@ def prefixes(path: Path) -> Iterator[str]:
         yield "".join(f"{x}\n" for x in lines[:n])
 
 
+def replace_times(out: Path, names: list[str], seed: int) -> None:
+    """Lists the moves after prefixes of the prepared programs, and of one walk that nothing proves."""
+    record = Record()
+    for name in names:
+        path = KERNELS / f"{name}.cu"
+        problem = open_problem(ProblemRequest(str(path), path.read_text(), device="sim:h200-sxm"))
+        rng = Random(f"{seed}/{name}")
+        for text in prefixes(KERNELS / "programs" / f"{name}.dsl"):
+            timed_moves(problem, text, record, name)
+        text = ""
+        for _ in range(LONGEST):
+            text += f"{rng.choice(timed_moves(problem, text, record, name))}\n"
+        print(name, round(max(record.seconds)[0] * 1e3), "ms at most so far", flush=True)
+    document = json.loads(out.read_text())
+    document |= record.times()
+    out.write_text(json.dumps(document, indent=2) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kernels", default="", help="names, comma-separated; all by default")
@@ -142,9 +165,13 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=1)
     parser.add_argument("--seed", type=int, default=20261130)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--only-times", action="store_true", help="replace the times in an earlier --out")
     args = parser.parse_args()
     record = Record()
     names = args.kernels.split(",") if args.kernels else sorted(p.stem for p in KERNELS.glob("*.cu"))
+    if args.only_times:
+        replace_times(args.out, names, args.seed)
+        return
     for name in names:
         path = KERNELS / f"{name}.cu"
         problem = open_problem(ProblemRequest(str(path), path.read_text(), device="sim:h200-sxm"))

@@ -26,7 +26,7 @@ def command(
 ) -> int:
     """List the statements that may come next.
 
-    Preconditions hold and what a block fits it still does; most are proved, which `check` decides.
+    Their preconditions hold, and a block still fits them. Most of them are proved; `check` decides.
 
     Exit status 1 if the program itself is refused.
     """

@@ -89,6 +89,12 @@ def _sweeps(kernel: Kernel, first: tuple[str, ...], second: tuple[str, ...]) -> 
         raise RefusedError(
             "E-ONLINE-FORM", f"inside {first[-1]} and {second[-1]} the cells are not the same all over"
         )
+    of_each = {x.var for x in two} & frozenset().union(*map(variables, scale.indices), frozenset())
+    if of_each:
+        raise RefusedError(
+            "E-ONLINE-FORM",
+            f"each iteration of {min(of_each)} has a maximum of its own, it is no sweep for one",
+        )
     return _Sweeps(one, two, top, totals, scale)
 
 
