@@ -1,7 +1,0 @@
-specialize(classes == 8192)
-bind(r, grid.x)
-split([c, c_2], 4)
-split([c.o, c_2.o], 256)
-block_reduce([c.o.i, c_2.o.i])
-vectorize([c.i, c_2.i], 4)
-unroll([c.o.o, c_2.o.o])
