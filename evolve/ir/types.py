@@ -170,7 +170,7 @@ class Monoid:
         """Whether CUDA updates memory of that type with this operation in one instruction."""
         if self.name == "sum":
             return dtype in (DType.I32, DType.U32, DType.U64, DType.F32, DType.F64)
-        return self.name in ("min", "max") and not dtype.is_float and dtype.size >= 4
+        return self.name in ("min", "max") and dtype in (DType.I32, DType.U32, DType.I64, DType.U64)
 
 
 def _extreme(dtype: DType, *, largest: bool) -> int | float:
