@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from evolve.ir.expr import Binary, BinaryOp, Call, Const, Expr, Load, Select, var
+from evolve.ir.expr import Binary, BinaryOp, Call, Const, Expr, Load, Select, index, var
 from evolve.ir.kernel import Kernel
 from evolve.ir.scaled import safe
-from evolve.ir.stmt import Block, For, Reduce, Stmt, Store
-from evolve.ir.visit import map_expr, substitute_block
+from evolve.ir.stmt import Alloc, Block, Buffer, For, Reduce, Stmt, Store
+from evolve.ir.types import LoopKind, Space
+from evolve.ir.visit import map_block_exprs, map_expr, substitute_block
 from tests.illegal.forging import F32, change, forged, loop, scheduled, with_loop
 
 ONLINE = """
@@ -158,3 +159,47 @@ def sum_of_nothing_but_infinities_that_is_a_number() -> Kernel:
         return replace(s, body=Block((replace(leaf, value=map_expr(leaf.value, guarded)),)))
 
     return with_loop(good(), ENDS, one)
+
+
+def _of_lag(e: Expr) -> Expr:
+    return replace(e, buffer="lag") if isinstance(e, Load) and e.buffer == "m_part" else e
+
+
+@forged("softmax", "E-ONLINE", "wrong", cols=128)
+def sum_relative_to_the_maximum_of_the_chunk_before() -> Kernel:
+    """Each step finds the scale it assumes, but the first chunk is added at a scale of -inf, and lost."""
+    k = good()
+    lag = Buffer("lag", F32, (index(32),), Space.REGISTER)
+    start = Store("lag", (var("lag.init"),), Const(float("-inf"), F32))
+    first = (Alloc(lag), For("lag.init", index(32), LoopKind.THREAD_X, Block((start,))))
+
+    def late(s: For) -> For:
+        declared, keeps, finds, rescales, adds = s.body.stmts
+        assert isinstance(keeps, Store)
+        cell = keeps.value
+        assert isinstance(cell, Load)
+        behind = map_block_exprs(Block((keeps, rescales, adds)), lambda e: map_expr(e, _of_lag)).stmts
+        moved = Store("lag", cell.indices, cell)
+        return replace(s, body=Block((declared, behind[0], moved, *behind[1:], finds)))
+
+    k = with_loop(with_loop(k, "c.o.i", late), "c.o.o", lambda s: (*first, s))
+    return with_loop(
+        k, ENDS, lambda s: replace(s, body=map_block_exprs(s.body, lambda e: map_expr(e, _of_lag)))
+    )
+
+
+@forged("softmax", "E-ONLINE", "wrong", cols=128)
+def running_sum_copied_before_it_ends() -> Kernel:
+    """The combination reads a copy that was made before the last factor."""
+    k = good()
+    copy = Buffer("early", F32, (index(32),), Space.REGISTER)
+    t = (var("early.at"),)
+    made = Block((Store("early", t, Load("s_part", t, F32)),))
+    k = with_loop(k, ENDS, lambda s: (Alloc(copy), For("early.at", index(32), LoopKind.THREAD_X, made), s))
+
+    def of_copy(e: Expr) -> Expr:
+        return replace(e, buffer="early") if isinstance(e, Load) and e.buffer == "s_part" else e
+
+    return with_loop(
+        k, TOTAL, lambda s: replace(s, body=map_block_exprs(s.body, lambda e: map_expr(e, of_copy)))
+    )
