@@ -45,6 +45,8 @@ CASES: list[tuple[str, str, list[dict[str, int | float]]]] = [
     ("vecadd", TAIL, [{"n": 1}, {"n": 7}, {"n": 2051}]),
     ("stencil", STENCIL + HINTS, EDGES),
     ("stencil", WINDOW, EDGES),
+    ("stencil3x3", (KERNELS / "programs" / "stencil3x3.dsl").read_text(), EDGES),
+    ("stencil", "stencil_vectors(i, j, rows=3, threads=5, beside=2, width=2)\n", EDGES),
     ("vecadd", ELEMENTWISE, [{"n": 1}, {"n": 1031}]),
     ("saxpy", ELEMENTWISE, [{"n": 7, "alpha": -1.25}, {"n": 2049, "alpha": 3.0}]),
     ("gelu", GELU, [{"count": 8}, {"count": 1028}]),
