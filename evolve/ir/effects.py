@@ -41,8 +41,25 @@ class Effects:
     everything: bool = False
 
 
+_KNOWN: dict[int, tuple[Stmt, Effects]] = {}
+_MOST_KNOWN = 16384
+"""Remembered by object, which is kept so that its number stays its own: kernels share most statements with
+what they were made from, and comparing them takes longer than looking again."""
+
+
 def effects(s: Stmt) -> Effects:
     """The accesses of one statement; for a container, those of its condition or extent only."""
+    known = _KNOWN.get(id(s))
+    if known is not None and known[0] is s:
+        return known[1]
+    if len(_KNOWN) >= _MOST_KNOWN:
+        _KNOWN.clear()
+    found = _effects(s)
+    _KNOWN[id(s)] = (s, found)
+    return found
+
+
+def _effects(s: Stmt) -> Effects:
     match s:
         case Block() | Alloc() | Barrier() | Commit() | Wait() | Boundary():
             return Effects(())

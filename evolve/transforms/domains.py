@@ -164,8 +164,10 @@ def sequential_nest(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]
 
 @rule
 def deciding(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
-    """Free loops inside which a condition depends on their number."""
+    """Free loops inside which a condition depends on their number, and which are no part of a peeled one."""
     for name, loop in view.free.items():
+        if loop.note.startswith("peel("):
+            continue
         inside = (s.stmt for s in walk(loop.body))
         if any(isinstance(s, If) and name in variables(s.cond) for s in inside):
             yield name

@@ -16,7 +16,7 @@ from evolve.ir.kernel import Kernel
 from evolve.ir.launches import launches
 from evolve.ir.layout import LayoutError, RegisterLayout, register_layouts, slot_of
 from evolve.ir.scope import ranges_at
-from evolve.ir.stmt import Alloc, Buffer, For, Stmt
+from evolve.ir.stmt import Alloc, Buffer, For
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import Site, variables
 from evolve.target.limits import GRID_MOST
@@ -37,7 +37,6 @@ class Fit:
     kernel: Kernel
     limits: MoveLimits
     _owned: dict[object, bool] = field(default_factory=dict)
-    _accesses: dict[int, tuple[Stmt, tuple[Access, ...]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._taken = taken_by(self.kernel)
@@ -129,7 +128,7 @@ class Fit:
         thread's own buffer is written it shares out when it is read."""
         shared_out: dict[str, set[LoopKind]] = {}
         together: dict[str, set[LoopKind]] = {}
-        for site, access in self._all_accesses(kernel):
+        for site, access in _accesses(kernel):
             layout = layouts.get(access.buffer)
             if layout is None:
                 continue
@@ -143,15 +142,6 @@ class Fit:
             else:
                 shared_out.setdefault(access.buffer, set()).update(axes)
         return all(axes <= together.get(name, axes) for name, axes in shared_out.items())
-
-    def _all_accesses(self, kernel: Kernel) -> Iterator[tuple[Site, Access]]:
-        for site in all_sites(kernel):
-            # The results of moves have most statements in common, as objects.
-            known = self._accesses.get(id(site.stmt))
-            if known is None:
-                known = self._accesses[id(site.stmt)] = (site.stmt, effects(site.stmt).accesses)
-            for access in known[1]:
-                yield site, access
 
     def _is_owners(
         self, kernel: Kernel, layout: RegisterLayout, indices: tuple[Expr, ...], site: Site
@@ -205,3 +195,9 @@ def _bytes(b: Buffer) -> int:
 def _is_register(site: Site) -> bool:
     s = site.stmt
     return isinstance(s, Alloc) and s.buffer.space is Space.REGISTER and bool(s.buffer.extents)
+
+
+def _accesses(kernel: Kernel) -> Iterator[tuple[Site, Access]]:
+    for site in all_sites(kernel):
+        for access in effects(site.stmt).accesses:
+            yield site, access
