@@ -14,6 +14,7 @@ from evolve.agents.expert import (
     products,
     rows,
     scans,
+    sparse,
     stencils,
     tiles,
     totals,
@@ -60,6 +61,7 @@ def sketches(kernel: Kernel, sizes: Mapping[str, int]) -> list[Sketch]:
         shape = describe(kernel, known, counted)
     families = (
         counts.sketches(kernel, shape),
+        sparse.sketches(shape, known),
         windows.sketches(shape, known),
         totals.sketches(shape, known),
         products.sketches(shape, known),
