@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from evolve.agents.expert.facts import Facts
 from evolve.agents.expert.grids import on_grid
+from evolve.agents.expert.overlapped import overlapped
 from evolve.agents.expert.shape import Shape, Walk
 from evolve.agents.expert.sketch import Sketch
 from evolve.agents.expert.text import call, each, in_order, program
@@ -31,7 +32,7 @@ no tile divides the sizes, `guarded`: everything element by element, behind cond
 
 
 @dataclass(frozen=True)
-class _Operand:
+class Operand:
     """An array of the product. `side` is the parallel loop that it moves with; `deep` says that it is
     contiguous along the summed loop."""
 
@@ -51,7 +52,7 @@ class _Operand:
 
 
 @dataclass(frozen=True)
-class _Product:
+class Product:
     """The roles of the loops: rows i and columns j of the result, the summed k, loops around them."""
 
     shape: Shape
@@ -59,7 +60,7 @@ class _Product:
     i: str
     j: str
     k: str
-    operands: tuple[_Operand, ...]
+    operands: tuple[Operand, ...]
     in_memory: str | None
 
     @property
@@ -89,6 +90,12 @@ def sketches(shape: Shape, sizes: dict[str, int]) -> Iterator[Sketch]:
     product = _product(shape)
     if product is None:
         return
+    for ahead in (True, False):
+        text = overlapped(product, Facts(shape, sizes), ahead=ahead)
+        if text is not None:
+            how = ", the next ones under way" if ahead else ""
+            why = f"64 x 128 x 16 tiles in shared memory, 8 x 8 a thread, lanes in pairs{how}"
+            yield Sketch(text, why, ("latency", "global_accesses", "redundant_l2", "shared_traffic"))
     offered = 0
     # Conditions cost registers: guarded tiles are small ones.
     for blocks, whole in ((BLOCKS, True), (SMALL_BLOCKS, True), (BLOCKS[1:4], False)):
@@ -111,7 +118,7 @@ def sketches(shape: Shape, sizes: dict[str, int]) -> Iterator[Sketch]:
             return
 
 
-def _product(shape: Shape) -> _Product | None:
+def _product(shape: Shape) -> Product | None:
     if len(shape.parallel) < 2 or len(shape.inner) != 1 or shape.inner[0].does != "reduce":
         return None
     k = shape.inner[0].name
@@ -127,13 +134,13 @@ def _product(shape: Shape) -> _Product | None:
         if rows and cols:
             others = tuple(x for x in shape.parallel if x not in (i, j))
             memory = next((w.buffer for w in shape.walks if w.mode is Mode.REDUCE and k in w.loops), None)
-            return _Product(shape, others, i, j, k, (*rows, *cols), memory)
+            return Product(shape, others, i, j, k, (*rows, *cols), memory)
     return None
 
 
-def _operands(reads: list[Walk], side: str, k: str, parallel: tuple[str, ...]) -> list[_Operand]:
+def _operands(reads: list[Walk], side: str, k: str, parallel: tuple[str, ...]) -> list[Operand]:
     """Arrays that move with one of the two sides and the sum, the same way at each read."""
-    found: dict[str, _Operand] = {}
+    found: dict[str, Operand] = {}
     for w in reads:
         a, b = w.dimension(side), w.dimension(k)
         sides = [x for x in parallel[-2:] if x in w.uses] if side in parallel[-2:] else [side]
@@ -141,11 +148,11 @@ def _operands(reads: list[Walk], side: str, k: str, parallel: tuple[str, ...]) -
             continue
         if any(x.buffer == w.buffer and x.indices != w.indices for x in reads):
             continue
-        found[w.buffer] = _Operand(w.buffer, side, len(w.indices), a, b)
+        found[w.buffer] = Operand(w.buffer, side, len(w.indices), a, b)
     return list(found.values())
 
 
-def _tiled(p: _Product, facts: Facts, tile: tuple[int, int, int, int, int], form: str) -> str | None:
+def _tiled(p: Product, facts: Facts, tile: tuple[int, int, int, int, int], form: str) -> str | None:
     i, j, k = p.i, p.j, p.k
     bm, bn, rm, rn, depth = tile
     ty, tx = bm // rm, bn // rn

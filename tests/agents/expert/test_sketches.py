@@ -113,6 +113,29 @@ def test_small_matrices_have_tiles_of_their_size() -> None:
     assert not any("[32, 32]" in s.text for s in large[:6])
 
 
+@pytest.mark.parametrize("name", ["matmul", "products in a batch"])
+def test_products_are_offered_with_the_next_tiles_under_way_first(name: str) -> None:
+    e = EXTENDED.get(name)
+    problem = problem_of(
+        name, e.text if e else (KERNELS / f"{name}.cu").read_text(), e.workload if e else None
+    )
+    info = problem.info()
+    ahead, plain = sketches(info.kernel, info.workload["sizes"])[:2]
+    assert "make_async(A_tile)" in ahead.text and "pipeline" not in plain.text
+    for sketch in (ahead, plain):
+        compiled = problem.compile(parse(sketch.text))
+        assert compiled.verdict == "PROVED", (sketch.text, compiled.diagnostics)
+
+
+def test_the_first_sketch_of_a_product_is_the_program() -> None:
+    """As CUDA text, apart from comments that name the statements."""
+    problem = problem_of("matmul", (KERNELS / "matmul.cu").read_text())
+    info = problem.info()
+    first = problem.compile(parse(sketches(info.kernel, info.workload["sizes"])[0].text))
+    program = problem.compile(parse((KERNELS / "programs" / "matmul.dsl").read_text()))
+    assert first.module_hash == program.module_hash
+
+
 def test_the_parts_of_a_nest_are_counted() -> None:
     e = EXTENDED["product with the second operand turned, scaled and added"]
     shape = describe(problem_of("nt", e.text).info().kernel, {"m": 128, "n": 128, "k": 128})
