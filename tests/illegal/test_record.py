@@ -18,7 +18,7 @@ from tests.illegal.forging import good
 from tests.illegal.templates import TEMPLATES
 from tests.legality.judge import FaultError, Launch, contents_for, execute, why_wrong
 
-SECONDS = float(os.environ.get("EVOLVE_RECORD_SECONDS", "15"))
+SECONDS = float(os.environ.get("EVOLVE_RECORD_SECONDS", "12"))
 FEWEST = 20
 ORDERS = ("forward", "reversed", "permuted", "interleaved")
 SMALL = {
