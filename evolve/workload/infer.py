@@ -22,6 +22,7 @@ from evolve.workload.sizes import size_text
 NOT_GIVEN = ": no workload was given"
 """How the sentence about sizes ends that `infer` chose; it goes when a workload gives others."""
 _LOG2_ELEMENTS = 27
+_LOG2_MOST_ELEMENTS = 29
 _TWO_DIMENSIONS = 8192
 _COMPUTE_BOUND = 4096
 _LOG2_WORK = 36
@@ -117,7 +118,7 @@ def _timed(kernel: Kernel, no_wrap: tuple[Expr, ...]) -> Sizes:
         chosen |= {n: max(1, chosen[n] // 2) for n in failing}
     settled = inside(gate, {**data, **chosen}, no_wrap)
     chosen = {n: int(settled[n]) for n in chosen}
-    while (over := _work(kernel, chosen)) and max(chosen[n] for n in over) > 1:
+    while (over := _work(kernel, chosen) or _space(kernel, chosen)) and max(chosen[n] for n in over) > 1:
         chosen |= {n: max(1, chosen[n] // 2) for n in over}
     # What bounds one size alone, such as the threads of a block, leaves the others to make up for it.
     lost = prod(before[n] // max(1, chosen[n]) for n in largest)
@@ -145,6 +146,14 @@ def _work(kernel: Kernel, sizes: Sizes) -> set[str]:
             low[loop.var], high[loop.var] = 0, extent - 1
         if total > 2**_LOG2_WORK:
             return names & sizes.keys()
+    return set()
+
+
+def _space(kernel: Kernel, sizes: Sizes) -> set[str]:
+    """The sizes of an array of very many elements: one counts twice, or beside constant dimensions."""
+    for b in kernel.buffers:
+        if prod(int(evaluate(e, sizes)) for e in b.extents) > 2**_LOG2_MOST_ELEMENTS:
+            return {n for e in b.extents for n in variables(e)} & sizes.keys()
     return set()
 
 

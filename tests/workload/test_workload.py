@@ -58,6 +58,36 @@ def test_sizes_of_many_dimensions_are_whole_warps() -> None:
     assert sizes == {"B": 96, "C": 96, "H": 96, "W": 96}
 
 
+LARGE = {
+    "a size that counts twice": (
+        """__global__ void squares(const float *x, float *y, int count, int n) {
+            int c = blockIdx.x * blockDim.x + threadIdx.x, b = blockIdx.y;
+            if (c >= n || b >= count) return;
+            for (int r = 0; r < n; ++r) {
+                size_t at = ((size_t)b * n + r) * n + c;
+                y[at] = 2.f * x[at];
+            }
+        }""",
+        {"count": 512, "n": 512},
+    ),
+    "constant dimensions": (
+        """__global__ void blocks(const float *x, float *y, int count) {
+            int b = blockIdx.x * blockDim.x + threadIdx.x;
+            if (b >= count) return;
+            for (int r = 0; r < 16; ++r)
+                for (int c = 0; c < 16; ++c) y[b * 256 + r * 16 + c] = x[b * 256 + c * 16 + r];
+        }""",
+        {"count": 2**21},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_no_array_has_more_elements_than_memory_holds(name: str) -> None:
+    text, sizes = LARGE[name]
+    assert infer(lift("large.cu", None, text)).timed == (sizes,)
+
+
 PITCHED = """__global__ void unpack(
     float *dst, int ldd, const float *src, int lds, int off, int rows, int cols) {
     int c = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y * blockDim.y + threadIdx.y;
