@@ -11,6 +11,7 @@
 `effects`  what a statement reads and writes: the only source of access information
 `lanes`    alignment and conditions of the lanes of a vector
 `layout`   which thread holds which element of a distributed register buffer
+`scaled`   sums of exponentials kept relative to a maximum that still grows
 `poly`     the isl view, derived on demand
 `printer`, `verify`
 """

@@ -11,6 +11,6 @@
 `proof`      what all checks share; `witness` and `repairs` put findings into words
 
 The checks, in the order in which `prove` runs them: `limits`, `uniform`, `bounds`, `equality`, `races`
-(with `vector`), `coverage`, `value_flow`. Each has its own codes, and a test with a wrong program that
-only it refuses.
+(with `vector`), `online`, `coverage`, `value_flow`. Each has its own codes, and a test with a wrong
+program that only it refuses.
 """
