@@ -7,6 +7,7 @@ three orders of threads, results beside the interpreted kernel's.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Barrier, For, If, Reduce, Stmt, Store, Wait
 from evolve.ir.types import DType, Monoid, Space
 from tests.illegal.forging import good
+from tests.illegal.fuzz import sizes_for
 from tests.illegal.lifted import source, workload
 from tests.illegal.running import Outcome, run_kernel
 
@@ -42,7 +44,6 @@ class Planted:
     change: Callable[[Wrong], Wrong]
     kernel: str
     number: int
-    sizes: tuple[tuple[str, int], ...] = ()
 
 
 def _offset(was: Wrong) -> Wrong:
@@ -143,7 +144,9 @@ PLANTED = (
 
 
 def _run(p: Planted, kernel: Kernel, cache: Path) -> Outcome:
-    return run_kernel(source(p.kernel), kernel, workload(p.kernel, dict(p.sizes)), cache)
+    sizes = sizes_for(kernel, p.kernel, random.Random(1))
+    assert sizes is not None
+    return run_kernel(source(p.kernel), kernel, workload(p.kernel, sizes), cache)
 
 
 @pytest.fixture(scope="module")

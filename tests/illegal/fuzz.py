@@ -56,6 +56,7 @@ FIXED: dict[str, tuple[int, ...]] = {
     "embedding": (16, 32, 24),
     "gather": (64, 128, 100),
     "gelu": (64, 128, 100),
+    "histogram": (64, 128, 100),
     "layernorm": (32, 64, 96),
     "masked_softmax": (32, 64, 2),
     "matmul": (8, 16, 12),
