@@ -15,6 +15,7 @@ from evolve.dsl.parser import parse_statement
 from evolve.frontend.lift import Lifted, lift
 from evolve.ir.expr import conjunction
 from evolve.ir.kernel import Module, Variant
+from evolve.ir.launches import launches
 from evolve.legality.barriers import place
 from evolve.legality.prove import prove
 from evolve.toolchain.nvrtc import compile_cuda
@@ -48,7 +49,7 @@ def draw(lifted: Lifted, rng: random.Random) -> Rendered | None:
     if prove(lifted.kernel, target).status.name != "PROVED":
         return None
     k = lifted.kernel
-    variants = (Variant(conjunction(lifted.no_wrap), (target,)),)
+    variants = (Variant(conjunction(lifted.no_wrap), launches(target)),)
     try:
         return render(Module(variants, lifted.original, k.params, k.buffers, k.scalars))
     except CodegenError:
