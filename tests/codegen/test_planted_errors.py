@@ -144,8 +144,8 @@ PLANTED = (
 
 
 def _run(p: Planted, kernel: Kernel, cache: Path) -> Outcome:
-    sizes = sizes_for(kernel, p.kernel, random.Random(1))
-    assert sizes is not None
+    drawn = [sizes_for(kernel, p.kernel, random.Random(seed)) for seed in range(6)]
+    sizes = max((d for d in drawn if d is not None), key=lambda d: sum(d.values()))
     return run_kernel(source(p.kernel), kernel, workload(p.kernel, sizes), cache)
 
 
