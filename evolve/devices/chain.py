@@ -41,7 +41,9 @@ _WALKED_INSTRUCTIONS = 1200
 _PACED = 2 / 3
 
 _MEMORY = ("ldg", "stg", "lds", "sts", "ldl", "stl", "ldgsts", "atomic")
-_NO_TARGET = ("stg", "sts", "stl", "bar", "branch", "fence", "nop")
+_NO_TARGET = ("stg", "sts", "stl", "ldgsts", "bar", "branch", "fence", "nop")
+_COPIES = "copies"
+"""What a wait for all asynchronous copies reads, beside registers: it is ready when the last of them is."""
 _REGISTER = re.compile(r"\b(U?R)(\d+)(\.64)?\b")
 _PREDICATE = re.compile(r"\b(U?P\d)\b")
 
@@ -76,7 +78,7 @@ class Chain:
 @dataclass(frozen=True)
 class _Step:
     """An instruction, decoded once. `loads`: global, local or nothing; `group`: accesses whose misses take
-    turns (one line of the text)."""
+    turns (one line of the text); `copies`: from global to shared memory, while the warp goes on."""
 
     sources: tuple[str, ...]
     targets: tuple[str, ...]
@@ -85,6 +87,7 @@ class _Step:
     loads: str
     barrier: bool
     group: int
+    copies: bool
 
 
 @dataclass
@@ -207,6 +210,9 @@ def _issue(walk: _Walk, step: _Step) -> None:
     for name in step.targets:
         ready[name] = done
         walk.from_memory[name] = step.loads
+    if step.copies:
+        ready[_COPIES] = max(done, ready.get(_COPIES, 0.0))
+        walk.from_memory[_COPIES] = "global"
 
 
 def _decode(instruction: Instruction, access: AccessModel) -> _Step:
@@ -222,6 +228,7 @@ def _decode(instruction: Instruction, access: AccessModel) -> _Step:
         loads={"ldg": "global", "atomic": "global", "ldl": "local"}.get(stem, ""),
         barrier=kind == "bar",
         group=2 * line + (stem in _NO_TARGET),
+        copies=stem == "ldgsts",
     )
 
 
@@ -249,4 +256,6 @@ def _registers(instruction: Instruction, stem: str) -> tuple[tuple[str, ...], tu
         ]
         found += _PREDICATE.findall(operand)
         (targets if is_target else sources).extend(found)
+    if instruction.opcode == "DEPBAR" and "0x0" in operands:
+        sources.append(_COPIES)
     return tuple(sources), tuple(targets)

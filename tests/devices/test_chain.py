@@ -65,6 +65,15 @@ def test_waiting_for_spilled_registers_is_told_apart() -> None:
     assert (got.memory_clocks, got.local_clocks) == (0, 29)
 
 
+def test_asynchronous_copies_are_waited_for_where_the_code_does() -> None:
+    two = ("LDGSTS.E.128 [R8], [R2]", "LDGSTS.E.128 [R8+0x800], [R4]", "LDGDEPBAR")
+    got = chain(code(*two, "FADD R5, R6, R6", "DEPBAR.LE SB0, 0x0", "EXIT"), {}, memory)
+    without = chain(code(*two, "FADD R5, R6, R6", "DEPBAR.LE SB0, 0x1", "EXIT"), {}, memory)
+    assert without.memory_clocks == 0 and without.clocks < 12
+    # They are under way together; the wait ends with the second.
+    assert 24 <= got.memory_clocks <= 30 and got.clocks <= 36
+
+
 def test_a_barrier_takes_its_time() -> None:
     assert clocks(code("BAR.SYNC 0x0", "EXIT")) == 2 + BARRIER_CLOCKS
 

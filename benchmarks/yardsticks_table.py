@@ -1,0 +1,61 @@
+"""What `benchmarks.yardsticks` measured, as the table of the README.
+
+    python -m benchmarks.yardsticks_table benchmarks/results/yardsticks-h200.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+COLUMNS = ("kernel", "sizes", "us", "PyTorch, us", "compiled, us", "ours / compiled (95 %)", "speed")
+YARDSTICKS = ("read", "mix", "copy")
+"""The first of these that was timed is what a kernel's bytes per second are a fraction of."""
+
+
+def row(record: Mapping[str, Any]) -> str:
+    """One kernel's line. Raises KeyError for a record without times."""
+    times = record["median_us"]
+    low, high = record["ours_over_compiled_95"]
+    return " | ".join(
+        (
+            f"| {record['kernel']}",
+            ", ".join(_size(n) for n in record["sizes"].values() if isinstance(n, int)),
+            f"{times[record['ours']]:.1f}",
+            f"{times['eager']:.1f}",
+            f"{times['compiled']:.1f}",
+            f"{record['ours_over_compiled']:.3f} ({low:.3f} to {high:.3f})",
+            f"{_speed(record)} |",
+        )
+    )
+
+
+def _size(n: int) -> str:
+    power = n.bit_length() - 1
+    return f"2^{power}" if n == 1 << power and power > 13 else str(n)
+
+
+def _speed(record: Mapping[str, Any]) -> str:
+    if "tflops" in record:
+        return f"{record['tflops'][record['ours']]:.1f} TFLOP/s"
+    name = next(n for n in YARDSTICKS if f"of_{n}" in record)
+    return f"{record[f'of_{name}']:.2f} of {name}"
+
+
+def table(document: Mapping[str, Any]) -> str:
+    """The whole table; kernels without times are left out."""
+    rows = [row(r) for r in document["results"] if "median_us" in r]
+    return "\n".join([f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|", *rows])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("file", type=Path)
+    print(table(json.loads(parser.parse_args().file.read_text())))
+
+
+if __name__ == "__main__":
+    main()

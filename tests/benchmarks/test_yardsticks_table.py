@@ -1,0 +1,33 @@
+"""The README's table is what the committed measurement says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from benchmarks.yardsticks_table import row, table
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "benchmarks/results/yardsticks-h200.json"
+
+
+def test_the_readme_has_the_table_of_the_committed_results() -> None:
+    assert table(json.loads(RESULTS.read_text())) in (ROOT / "README.md").read_text()
+
+
+def test_a_speed_is_of_the_yardstick_whose_traffic_is_alike() -> None:
+    record = {
+        "kernel": "total",
+        "sizes": {"n": 1 << 28, "alpha": 0.5},
+        "ours": "total-atomic",
+        "median_us": {"total-atomic": 234.24, "eager": 250.02, "compiled": 237.06},
+        "ours_over_compiled": 0.9881,
+        "ours_over_compiled_95": [0.9858, 0.99],
+        "of_copy": 1.0866,
+        "of_read": 1.0272,
+    }
+    assert row(record) == "| total | 2^28 | 234.2 | 250.0 | 237.1 | 0.988 (0.986 to 0.990) | 1.03 of read |"
+    del record["of_read"]
+    assert row(record).endswith("| 1.09 of copy |")
+    record["tflops"] = {"total-atomic": 48.83}
+    assert row(record).endswith("| 48.8 TFLOP/s |")
