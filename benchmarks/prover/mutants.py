@@ -233,9 +233,11 @@ class Reached:
     functions: set[tuple[str, str]] = field(default_factory=set)
 
     def by(self, m: Mutant) -> bool:
-        """Whether the mutant could change it. A finding that is only passed on may come from anywhere."""
-        if m.kind == "finding" and ("not raised" in m.id or "not returned" in m.id or "(refuted(" in m.id):
-            return any(name == m.module and m.line <= n <= m.last_line for name, n in self.lines)
+        """Whether a finding or an error was made at the mutant's lines."""
+        return any(name == m.module and m.line <= n <= m.last_line for name, n in self.lines)
+
+    def around(self, m: Mutant) -> bool:
+        """Whether the mutant's function was called."""
         return (m.module, m.function) in self.functions
 
 
@@ -291,7 +293,9 @@ class Plugin:
         for m in (m for name in MODULES for m in mutants(name)):
             if self.only not in m.id or m.kind not in self.kinds:
                 continue
-            by = self._killed_by(m, [item for _, item, reached in timed if reached.by(m)])
+            near = [item for _, item, reached in timed if reached.by(m)]
+            rest = [item for _, item, reached in timed if reached.around(m) and item not in near]
+            by = self._killed_by(m, [*near, *rest])
             # What has killed one is asked first about the next.
             timed.sort(key=lambda t: t[1].nodeid != by)
             self.results[m.id] = {"kind": m.kind, "line": m.line, "killed_by": by}

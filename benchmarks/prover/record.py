@@ -48,6 +48,8 @@ REASONS = {
     "E-OWNER": "registers that each thread fills alike, where code generation wants an owner for each",
     "E-GRID": "a statement outside a grid loop that has one block",
     "E-COMBINE": "a combination that code generation has no shuffle for",
+    "E-ASYNC": "a copy from a window that was filled before, or one in a kernel of several launches",
+    "E-BIND": "a loop bound twice to one axis, of which one has one iteration",
     "E-BARRIER": "a condition on a thread that is true for all threads there are",
     "E-RACE": "threads that do not run at the sizes tried",
     "E-BOUNDS": "a bound that no premise on an index array gives, though the contents drawn obey it",

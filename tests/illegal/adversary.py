@@ -110,7 +110,7 @@ def family(rng: random.Random, damaged: int = 3) -> Iterator[Case]:
     """A random program of a random kernel, then damaged versions of it."""
     name = rng.choice(KERNELS)
     kernel, lines = _program(name, rng)
-    primitives = frozenset(re.sub(r".*= *", "", x).split("(")[0] for x in lines)
+    primitives = frozenset(primitive_of(x) for x in lines)
     text = f"# {name}\n" + "".join(f"{x}\n" for x in lines)
     whole = finish(kernel)
     yield Case(name, text, primitives, "", whole)
@@ -129,6 +129,13 @@ def family(rng: random.Random, damaged: int = 3) -> Iterator[Case]:
             when = "# barriers placed\n" if late else ""
             said = text + when + "".join(f"# then {x}\n" for x in kinds)
             yield Case(name, said, primitives, " and ".join(kinds), bad)
+
+
+def primitive_of(statement: str) -> str:
+    """The primitive that a statement calls."""
+    found = re.match(r"(?:[\w., ]+ = )?(\w+)\(", statement)
+    assert found is not None, statement
+    return found[1]
 
 
 def _program(name: str, rng: random.Random) -> tuple[Kernel, list[str]]:
@@ -158,7 +165,7 @@ def _move(kernel: Kernel, names: NameTable, rng: random.Random, lines: list[str]
     by: dict[str, list[str]] = {}
     for group in candidates(kernel, MOVES):
         for text in group:
-            by.setdefault(re.sub(r".*= *", "", text).split("(")[0], []).append(text)
+            by.setdefault(primitive_of(text), []).append(text)
     by = {primitive: texts for primitive, texts in by.items() if primitive not in LEFT_OUT}
     for _ in range(6 if by else 0):
         text = rng.choice(by[rng.choice(list(by))])

@@ -1,0 +1,158 @@
+"""Conditions inside the checks that nothing else holds in place: without each of them one of these fails."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from evolve.compiler.compile import finish
+from evolve.dsl.parser import parse
+from evolve.ir.expr import BinaryOp, Expr, Load, add, compare, index, mod, mul, sub, var
+from evolve.ir.kernel import Kernel
+from evolve.ir.stmt import Alloc, Block, For, Origin, Stmt, Store
+from evolve.ir.types import DType, LoopKind, Space
+from evolve.ir.visit import map_expr, rewrite
+from evolve.legality.prove import prove
+from evolve.legality.verdict import Status
+from evolve.transforms.apply import apply_program
+from tests.illegal.lifted import source
+from tests.kernels_ir import buf, ld, op, vecadd
+
+
+def with_idle_copy(where: Expr) -> Kernel:
+    """c = a + b, and a copy of the element of `a` at `where` that nobody looks at."""
+    k = vecadd()
+
+    def one(s: Stmt) -> Stmt | None:
+        if isinstance(s, For):
+            copy = (Alloc(buf("t", space=Space.REGISTER)), Store("t", (), ld("a", where)))
+            return replace(s, kind=LoopKind.SERIAL, body=Block((*copy, *s.body.stmts)))
+        return None
+
+    return finish(replace(k, body=rewrite(k.body, one)))
+
+
+def test_an_idle_copy_is_no_fault() -> None:
+    assert prove(vecadd(), with_idle_copy(var("i"))).proved
+
+
+def test_what_is_copied_lies_within_the_array_on_both_sides() -> None:
+    for where in (sub(var("i"), 1), add(var("i"), 1), index(-1), var("n")):
+        verdict = prove(vecadd(), with_idle_copy(where))
+        assert verdict.status is Status.REFUTED
+        assert verdict.diagnostics[0].code == "E-BOUNDS"
+
+
+def test_a_subscript_that_cannot_be_bounded_is_said_to_be_so() -> None:
+    verdict = prove(vecadd(), with_idle_copy(mod(mul(var("i"), var("i")), 64)))
+    assert verdict.status is Status.UNKNOWN
+    assert "E-BOUNDS" in {d.code for d in verdict.diagnostics}
+
+
+def with_row_read_at(where: Expr) -> Kernel:
+    """The sparse product by threads, its rows ending where the row pointer at `where` says."""
+    k = source("spmv").kernel
+    target = finish(
+        apply_program(k, parse("split(row, 4)\nbind(row.o, grid.x)\nbind(row.i, thread.x)")).kernel
+    )
+    row = add(mul(var("row.o"), 4), var("row.i"))
+
+    def change(e: Expr) -> Expr:
+        one_on = isinstance(e, Load) and e.buffer == "rowptr" and e.indices != (row,)
+        return replace(e, indices=(where,)) if one_on and isinstance(e, Load) else e
+
+    def one(s: Stmt) -> Stmt | None:
+        if isinstance(s, For) and s.extent.dtype is DType.INDEX:
+            return replace(s, extent=map_expr(s.extent, change))
+        return None
+
+    return replace(target, body=rewrite(target.body, one))
+
+
+def test_where_a_row_ends_is_read_within_the_array() -> None:
+    row = add(mul(var("row.o"), 4), var("row.i"))
+    kernel = source("spmv").kernel
+    assert prove(kernel, with_row_read_at(add(row, 1))).proved
+    for where in (add(row, 2), sub(row, 1), index(-1)):
+        codes = {d.code for d in prove(kernel, with_row_read_at(where)).diagnostics}
+        assert "E-BOUNDS" in codes, where
+    unknown = prove(kernel, with_row_read_at(mod(mul(row, row), 4)))
+    assert not unknown.proved
+    assert "E-BOUNDS" in {d.code for d in unknown.diagnostics}
+
+
+def serial(*before: Stmt) -> Kernel:
+    """c = a + b in order, with statements before the store."""
+    k = vecadd()
+
+    def one(s: Stmt) -> Stmt | None:
+        if isinstance(s, For):
+            return replace(s, kind=LoopKind.SERIAL, body=Block((*before, *s.body.stmts)))
+        return None
+
+    return replace(k, body=rewrite(k.body, one))
+
+
+def codes_of(target: Kernel, start: Kernel | None = None) -> set[str]:
+    verdict = prove(start or vecadd(), target)
+    assert not verdict.proved
+    return {d.code for d in verdict.diagnostics}
+
+
+def test_one_statement_is_not_made_twice_by_a_loop() -> None:
+    k = serial()
+    twice = replace(k, body=Block((For("again", index(2), LoopKind.SERIAL, k.body),)))
+    assert codes_of(twice) == {"E-DUPLICATE"}
+
+
+def test_what_has_no_origin_only_copies() -> None:
+    t = buf("t", space=Space.REGISTER)
+    value = op(BinaryOp.ADD, ld("a", var("i")), ld("b", var("i")))
+    assert codes_of(serial(Alloc(t), Store("t", (), value))) == {"E-EXPR"}
+
+
+def test_a_copy_does_not_convert() -> None:
+    wide = replace(buf("t", space=Space.REGISTER), dtype=DType.F64)
+    assert codes_of(serial(Alloc(wide), Store("t", (), ld("a", var("i"))))) == {"E-EXPR"}
+    other = replace(ld("a", var("i")), dtype=DType.F64)
+    assert "E-EXPR" in codes_of(serial(Alloc(wide), Store("t", (), other)))
+
+
+def test_an_axis_has_no_more_threads_than_the_hardware_gives_it() -> None:
+    inner = For("z", index(65), LoopKind.THREAD_Z, Block((Store("t", (var("z"),), ld("a", var("i"))),)))
+    t = buf("t", index(65), space=Space.SHARED)
+    assert codes_of(serial(Alloc(t), inner)) == {"E-THREADS"}
+
+
+def test_shared_memory_has_a_constant_size() -> None:
+    t = buf("t", var("n"), space=Space.SHARED)
+    assert "E-SHARED-SIZE" in codes_of(serial(Alloc(t), Store("t", (index(0),), ld("a", var("i")))))
+
+
+def test_shared_memory_is_declared_outside_of_thread_loops() -> None:
+    t = buf("t", index(1), space=Space.SHARED)
+    inside = Block((Alloc(t), Store("t", (index(0),), ld("a", var("i")))))
+    assert "E-SHARED-SCOPE" in codes_of(serial(For("x", index(1), LoopKind.THREAD_X, inside)))
+
+
+def test_assumptions_are_kept() -> None:
+    fact = compare(BinaryOp.EQ, mod(var("n"), 4), 0)
+    assert codes_of(serial(), replace(vecadd(), assumptions=(fact,))) == {"E-ASSUME"}
+
+
+def test_an_origin_names_a_statement_of_the_source() -> None:
+    def other(s: Stmt) -> Stmt | None:
+        return replace(s, origin=Origin("S9", (var("i"),))) if isinstance(s, Store) else None
+
+    assert codes_of(replace(serial(), body=rewrite(serial().body, other))) == {"E-COVERAGE"}
+
+
+def test_the_source_numbers_its_own_statements() -> None:
+    def without(s: Stmt) -> Stmt | None:
+        return replace(s, origin=None) if isinstance(s, Store) else None
+
+    def shifted(s: Stmt) -> Stmt | None:
+        return replace(s, origin=Origin("S0", (add(var("i"), 1),))) if isinstance(s, Store) else None
+
+    for change in (without, shifted):
+        start = replace(vecadd(), body=rewrite(vecadd().body, change))
+        assert codes_of(serial(), start) == {"E-SOURCE"}
