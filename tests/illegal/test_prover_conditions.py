@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 from evolve.compiler.compile import finish
 from evolve.dsl.parser import parse
-from evolve.ir.expr import BinaryOp, Expr, Load, add, compare, index, mod, mul, sub, var
+from evolve.ir.expr import BinaryOp, Const, Expr, Load, add, compare, index, mod, mul, sub, var
 from evolve.ir.kernel import Kernel
-from evolve.ir.stmt import Alloc, Block, For, Origin, Stmt, Store
-from evolve.ir.types import DType, LoopKind, Space
-from evolve.ir.visit import map_expr, rewrite
+from evolve.ir.stmt import Alloc, Block, For, Origin, Reduce, Stmt, Store
+from evolve.ir.types import MAX, SUM, DType, LoopKind, Space
+from evolve.ir.visit import map_expr, rewrite, walk
 from evolve.legality.prove import prove
 from evolve.legality.verdict import Status
 from evolve.transforms.apply import apply_program
+from tests.illegal.forging import good
 from tests.illegal.lifted import source
-from tests.kernels_ir import buf, ld, op, vecadd
+from tests.kernels_ir import buf, ld, op, softmax, vecadd
 
 
 def with_idle_copy(where: Expr) -> Kernel:
@@ -156,3 +159,99 @@ def test_the_source_numbers_its_own_statements() -> None:
     for change in (without, shifted):
         start = replace(vecadd(), body=rewrite(vecadd().body, change))
         assert codes_of(serial(), start) == {"E-SOURCE"}
+
+
+def summed(f: Callable[[Stmt], Stmt | tuple[Stmt, ...] | None]) -> set[str]:
+    """The codes for the sums of rows, in order, with `f` applied to each statement."""
+    start = source("row_sum").kernel
+    target = finish(start)
+    changed = replace(target, body=rewrite(target.body, f))
+    assert changed != target
+    return codes_of(changed, start)
+
+
+def test_a_reduction_is_no_store() -> None:
+    def one(s: Stmt) -> Stmt | None:
+        return Store(s.buffer, s.indices, s.value, s.origin) if isinstance(s, Reduce) else None
+
+    assert summed(one) == {"E-EXPR"}
+
+
+def test_an_accumulator_keeps_its_type() -> None:
+    def one(s: Stmt) -> Stmt | None:
+        return Alloc(replace(s.buffer, dtype=DType.F64)) if isinstance(s, Alloc) else None
+
+    assert "E-EXPR" in summed(one)
+
+
+def test_what_is_added_without_an_origin_is_a_partial() -> None:
+    def one(s: Stmt) -> tuple[Stmt, ...] | None:
+        more = replace(s, value=Const(1.0, DType.F32), origin=None) if isinstance(s, Reduce) else s
+        return (s, more) if isinstance(s, Reduce) else None
+
+    assert summed(one) == {"E-REDUCTION"}
+
+
+def test_a_chain_of_copies_without_end_is_not_followed() -> None:
+    names = [f"t{n}" for n in range(12)]
+
+    def one(s: Stmt) -> tuple[Stmt, ...] | None:
+        if not isinstance(s, Store) or s.buffer != "out" or not isinstance(s.value, Load):
+            return None
+        out: list[Stmt] = []
+        for name, before in pairwise((s.value.buffer, *names)):
+            out += [Alloc(buf(before, space=Space.REGISTER)), Store(before, (), ld(name))]
+        return (*out, replace(s, value=ld(names[-1])))
+
+    assert summed(one) == {"E-FLOW"}
+
+
+def test_partials_are_folded_as_they_were_gathered() -> None:
+    start = softmax()
+    first = next(x.stmt for x in walk(start.body) if isinstance(x.stmt, Reduce) and x.stmt.monoid == MAX)
+    part = buf("part", space=Space.REGISTER)
+
+    def one(s: Stmt) -> tuple[Stmt, ...] | None:
+        if not isinstance(s, For) or first not in s.body.stmts:
+            return None
+        inside = replace(first, buffer="part", indices=())
+        body = Block(tuple(inside if x == first else x for x in s.body.stmts))
+        fold = replace(first, monoid=SUM, value=ld("part"), origin=None)
+        return (Alloc(part), Store("part", (), Const(-0.0, DType.F32)), replace(s, body=body), fold)
+
+    target = finish(start)
+    assert codes_of(replace(target, body=rewrite(target.body, one)), start) == {"E-REDUCTION"}
+
+
+def combined(f: Callable[[For], Stmt]) -> set[str]:
+    """The codes for the sums of rows by blocks, with `f` applied to the loop that combines."""
+
+    def one(s: Stmt) -> Stmt | None:
+        return f(s) if isinstance(s, For) and s.kind.is_combine else None
+
+    target = good("row_sum", 0)
+    return codes_of(replace(target, body=rewrite(target.body, one)), source("row_sum").kernel)
+
+
+def test_a_combination_is_one_reduction_outside_of_thread_loops() -> None:
+    def twice(s: For) -> Stmt:
+        return replace(s, body=Block((*s.body.stmts, *s.body.stmts)))
+
+    def inside(s: For) -> Stmt:
+        return For("lanes", s.extent, LoopKind.THREAD_X, Block((s,)))
+
+    def wide(s: For) -> Stmt:
+        return replace(s, extent=mul(s.extent, 2))
+
+    for change in (twice, inside, wide):
+        assert "E-COMBINE" in combined(change)
+
+
+def test_a_grid_is_not_read_from_memory() -> None:
+    start = source("spmv").kernel
+
+    def one(s: Stmt) -> Stmt | None:
+        return replace(s, kind=LoopKind.GRID_X) if isinstance(s, For) and s.var == "k" else None
+
+    target = finish(start)
+    assert codes_of(replace(target, body=rewrite(target.body, one)), start) & {"E-GRID", "E-DATA-LOOP"}
