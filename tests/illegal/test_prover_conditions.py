@@ -8,7 +8,22 @@ from itertools import pairwise
 
 from evolve.compiler.compile import finish
 from evolve.dsl.parser import parse
-from evolve.ir.expr import BinaryOp, Const, Expr, Load, add, compare, index, mod, mul, sub, var
+from evolve.ir.expr import (
+    Binary,
+    BinaryOp,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Select,
+    add,
+    compare,
+    index,
+    mod,
+    mul,
+    sub,
+    var,
+)
 from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Alloc, Block, For, Origin, Reduce, Stmt, Store
 from evolve.ir.types import MAX, SUM, DType, LoopKind, Space
@@ -255,3 +270,41 @@ def test_a_grid_is_not_read_from_memory() -> None:
 
     target = finish(start)
     assert codes_of(replace(target, body=rewrite(target.body, one)), start) & {"E-GRID", "E-DATA-LOOP"}
+
+
+def stored(start: Expr, target: Expr) -> set[str]:
+    """The codes for c[i] = target where the source has c[i] = start; none when that is proved."""
+
+    def kernel(value: Expr) -> Kernel:
+        def one(s: Stmt) -> Stmt | None:
+            return replace(s, value=value) if isinstance(s, Store) else None
+
+        return replace(vecadd(), body=rewrite(vecadd().body, one))
+
+    assert prove(kernel(start), finish(kernel(start))).proved
+    verdict = prove(kernel(start), finish(kernel(target)))
+    assert verdict.proved == (not verdict.diagnostics)
+    return {d.code for d in verdict.diagnostics}
+
+
+def test_numbers_made_of_indices_are_compared() -> None:
+    i = var("i")
+
+    def number(e: Expr) -> Expr:
+        return Cast(e, DType.F32)
+
+    assert stored(number(mul(i, 2)), number(add(i, i))) == set()
+    assert stored(number(i), number(add(i, 1))) == {"E-EXPR"}
+    assert stored(number(mul(i, i)), number(mul(i, add(i, 1)))) == {"E-EXPR"}
+    assert stored(number(i), Cast(i, DType.F64)) == {"E-EXPR"}
+
+
+def test_a_choice_is_dropped_only_where_it_is_settled() -> None:
+    a, b, i = ld("a", var("i")), ld("b", var("i")), var("i")
+    always, sometimes = compare(BinaryOp.GE, i, 0), compare(BinaryOp.LT, i, 4)
+    data = Binary(BinaryOp.LT, a, b, DType.BOOL)
+    assert stored(Select(always, a, b, DType.F32), a) == set()
+    assert stored(Select(always, a, b, DType.F32), b)
+    for cond in (sometimes, data):
+        assert stored(Select(cond, a, b, DType.F32), a) == {"E-EXPR"}
+        assert stored(a, Select(cond, a, b, DType.F32)) == {"E-EXPR"}
