@@ -17,11 +17,12 @@ from evolve.frontend.prove import Known
 from evolve.frontend.refuse import RefusalError
 from evolve.frontend.variables import Thread
 from evolve.ir.data import index_arrays, terms
-from evolve.ir.expr import Binary, Cast, Expr, Load, index
+from evolve.ir.expr import Binary, BinaryOp, Cast, Expr, Load, index
 from evolve.ir.kernel import Contents, Scalar
 from evolve.ir.printer import print_expr
 from evolve.ir.stmt import Alloc, Block, For, Reduce, Stmt, Store
-from evolve.ir.visit import fresh, walk
+from evolve.ir.types import DType
+from evolve.ir.visit import fresh, subexpressions, walk
 
 
 @dataclass(frozen=True)
@@ -70,9 +71,31 @@ def premises(thread: Thread, domain: Domain) -> Premises:
     order = [p for p in flats if p in frozenset().union(*(index_arrays(e) for e in _expressions(body)))]
     found = Premises(domain.known)
     taken = {*thread.params}
+    _check_divided(thread, body)
     for name in order:
         found = _one(found, name, flats, bounds, thread, taken)
     return found
+
+
+def _check_divided(thread: Thread, body: Block) -> None:
+    """Refuses quotients, shifts and masks of elements that may be negative.
+
+    `h[x[i] & 255]` is within h for any x, so that nothing says that x is not negative, as `h[x[i]]` does, and
+    IR and C round other ways below zero. Loops may be as long as a quotient: below zero there are none.
+    Raises RefusalError.
+    """
+    for site in walk(body):
+        s = site.stmt
+        for e in _expressions_of(s):
+            for x in subexpressions(e):
+                divides = isinstance(x, Binary) and (
+                    x.op is BinaryOp.MOD or (x.op is BinaryOp.FLOORDIV and not isinstance(s, For))
+                )
+                for name in index_arrays(x) if divides else ():
+                    if thread.elements[name] is not DType.U32:
+                        line = s.span.line if s.span else 0
+                        why = f"{name} may hold negative integers; declare its elements unsigned int"
+                        raise RefusalError(line, "quotient or mask of an integer read from memory", why)
 
 
 def _one(
@@ -122,7 +145,7 @@ def _given_length(
     tell its shape: the rows of `x[name[i] * cols + c]`, or the columns of `x[r * cols + name[i]]`."""
     for array in into:
         named = [a.flat for a in flats[array] if name in _top(a.flat)]
-        if array in lengths and all(_slope(p, name) == ONE and len(p.terms) == 1 for p in named):
+        if array in lengths and all(_is_element(p, name) for p in named):
             return constant(lengths[array])
         plain = [a for a in flats[array] if not a.flat.reads]
         if not plain:
@@ -149,6 +172,11 @@ def _starts_a_row(p: Poly, name: str, pitch: Poly) -> bool:
         return False
     quotient, rest = parts[1].divide(pitch)
     return bool(quotient.names()) and not rest.terms
+
+
+def _is_element(p: Poly, name: str) -> bool:
+    """Whether an address is an element of `name` and nothing else: a quotient of it says less."""
+    return _slope(p, name) == ONE and len(p.terms) == 1 and all(isinstance(a, Cast) for a in p.atoms())
 
 
 def _slope(p: Poly, name: str) -> Poly | None:
@@ -197,15 +225,16 @@ def _is_row(extent: Poly, name: str) -> bool:
 
 def _expressions(body: Block) -> list[Expr]:
     """Values, loop extents and where reductions go: what may read memory. Stores go nowhere that is read."""
-    out: list[Expr] = []
-    for site in walk(body):
-        match site.stmt:
-            case For(extent=extent):
-                out.append(extent)
-            case Reduce(value=value, indices=indices):
-                out += [value, *indices]
-            case Store(value=value):
-                out.append(value)
-            case _:
-                pass
-    return out
+    return [e for site in walk(body) for e in _expressions_of(site.stmt)]
+
+
+def _expressions_of(s: Stmt) -> list[Expr]:
+    match s:
+        case For(extent=extent):
+            return [extent]
+        case Reduce(value=value, indices=indices):
+            return [value, *indices]
+        case Store(value=value):
+            return [value]
+        case _:
+            return []

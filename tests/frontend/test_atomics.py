@@ -58,6 +58,14 @@ STYLES = {
         }""",
         ["atomic least[r] min= x[r, c]", "atomic most[r] max= x[r, c]"],
     ),
+    "a digit of each key": (
+        """
+        __global__ void k(const unsigned *keys, int hist[256], int n) {
+          int i = blockIdx.x * blockDim.x + threadIdx.x;
+          if (i < n) atomicAdd(&hist[(keys[i] >> 8) & 255], 1);
+        }""",
+        ["atomic hist[index(keys[i]) // 256 mod 256] sum= 1:i32"],
+    ),
     "less one": (
         """
         __global__ void k(const int *x, int *left, int n) {
@@ -113,3 +121,30 @@ def test_refused(body: str, lift_text: Lift) -> None:
     with pytest.raises(CannotLiftError) as refused:
         lift_text(text)
     assert refused.value.construct == REFUSED[body]
+
+
+@pytest.mark.parametrize(
+    "bin_", ["x[i] & 255", "(x[i] >> 8) + 8", "(x[i] % 10 + 10) % 10", "(unsigned)x[i] % 64"]
+)
+@pytest.mark.parametrize("of", ["int", "long long", "unsigned long long"])
+def test_what_may_be_negative_is_not_divided(bin_: str, of: str, lift_text: Lift) -> None:
+    """The source has a cell for negative x; a quotient that rounds another way would leave the array."""
+    text = f"""
+        __global__ void k(const {of} *x, int hist[256], int n) {{
+          int i = blockIdx.x * blockDim.x + threadIdx.x;
+          if (i < n) atomicAdd(&hist[{bin_}], 1);
+        }}"""
+    with pytest.raises(CannotLiftError, match=r"negative|may exceed"):
+        lift_text(text)
+
+
+def test_a_declared_length_does_not_bound_what_is_divided(lift_text: Lift) -> None:
+    text = """
+        __global__ void k(const unsigned *x, int hist[16], int n) {
+          int i = blockIdx.x * blockDim.x + threadIdx.x;
+          if (i < n) atomicAdd(&hist[x[i] & 15], 1);
+        }"""
+    kernel = lift_text(text).kernel
+    assert [s.name for s in kernel.scalars if s.implied] == ["hist_size"]
+    (leaf, _), *_ = leaves(kernel.body)
+    assert print_stmt(leaf).strip() == "atomic hist[index(x[i]) mod 16] sum= 1:i32"
