@@ -5,6 +5,7 @@ Everything that is computed in 32 bits passes through `require`, so that the lau
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from evolve.codegen.ctext import CountText, ExprText
@@ -27,6 +28,11 @@ from evolve.ir.visit import children, local_buffers, substitute, walk
 
 _LOADS = {Cache.READ_ONLY: "__ldg", Cache.STREAMING: "__ldcs", Cache.L2: "__ldcg"}
 _STORES = {Cache.STREAMING: "__stcs", Cache.L2: "__stcg"}
+
+
+def _hint(functions: Mapping[Cache, str], b: Buffer, kind: str) -> str | None:
+    """The function for accesses to a buffer; there are none for single bool."""
+    return None if b.dtype is DType.BOOL and not kind else functions.get(b.cache)
 
 
 class Accesses:
@@ -76,7 +82,7 @@ class Accesses:
     def load(self, x: Load, place: Place, kind: str = "") -> str:
         """The text that loads an element, or with `kind` the vector of that CUDA type which begins there."""
         element = self.access(x.buffer, x.indices, place)
-        hinted = _LOADS.get(self.buffers[x.buffer].cache)
+        hinted = _hint(_LOADS, self.buffers[x.buffer], kind)
         address = f"reinterpret_cast<const {kind}*>(&{element})" if kind else f"&{element}"
         if hinted is not None:
             return f"{hinted}({address})"
@@ -85,7 +91,7 @@ class Accesses:
     def store(self, s: Store, value: str, place: Place, kind: str = "") -> str:
         """The statement that stores an element, or with `kind` a vector of that CUDA type from there on."""
         element = self.access(s.buffer, s.indices, place)
-        hinted = _STORES.get(self.buffers[s.buffer].cache)
+        hinted = _hint(_STORES, self.buffers[s.buffer], kind)
         address = f"reinterpret_cast<{kind}*>(&{element})" if kind else f"&{element}"
         if hinted is not None:
             return f"{hinted}({address}, {value});"

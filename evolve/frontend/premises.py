@@ -93,7 +93,7 @@ def _check_divided(thread: Thread, body: Block) -> None:
                 )
                 for name in index_arrays(x) if divides else ():
                     if thread.elements[name] is not DType.U32:
-                        line = s.span.line if s.span else 0
+                        line = s.span.line if isinstance(s, For | Store | Reduce) and s.span else 0
                         why = f"{name} may hold negative integers; declare its elements unsigned int"
                         raise RefusalError(line, "quotient or mask of an integer read from memory", why)
 
