@@ -164,7 +164,7 @@ def slot_of(
     """The slot subscripts of an access below `path`.
 
     Raises LayoutError E-OWNER unless the accessing thread owns the element. Inside a combine loop
-    the owner digit is the combine loop's own variable.
+    the owner digit along thread.x is the combine loop's own variable.
     """
     axes = {loop.var: loop.kind for loop in path}
     out: list[Expr] = []
@@ -178,7 +178,8 @@ def slot_of(
                 out.append(value)
                 continue
             kind = axes.get(value.name) if isinstance(value, Var) else None
-            if kind is not digit.axis and not (kind is not None and kind.is_combine):
+            lane = kind is not None and kind.is_combine and digit.axis is LoopKind.THREAD_X
+            if kind is not digit.axis and not lane:
                 raise LayoutError(
                     "E-OWNER",
                     layout.buffer,

@@ -28,7 +28,7 @@ def _cached(p: Proof) -> list[Finding]:
             f"{b.name} is loaded as data that nobody writes, and the kernel writes it",
             repair=f"cache_hint({b.name}, streaming)",
         )
-        for b in p.target.kernel.buffers
+        for b in p.target.buffers.values()
         if b.cache is Cache.READ_ONLY and b.name in p.target.written
     ]
 

@@ -10,7 +10,8 @@ So a scaled sum (see `scaled`) is, after each statement that touches it, the sum
 k so far, where m is the scale of that statement: if it starts at zero, and each statement finds it with the
 scale that the one before left. Rescalings then are no writes as far as `flow` is concerned: they change no
 contribution. What `flow` leaves to this check is which value m has. It compares scales like any values:
-same start, same contributions.
+same start, same contributions. And m only grows (`_grows`): equal by algebra is not enough where
+`exp(old - m)` overflows.
 
 Infinities: exp(-inf - -inf) is NaN. The source adds it when M = -inf; the target must not, as its m = -inf
 may be temporary. There `safe` makes it 0: e_k <= m is shown, so e_k = -inf too, and the next factor is
@@ -42,7 +43,7 @@ from evolve.ir.stmt import Store
 from evolve.ir.types import MAX, Space
 from evolve.ir.visit import loads, substitute
 from evolve.legality.equality import MismatchError, pair_slots
-from evolve.legality.flow import FlowError, Value, previous
+from evolve.legality.flow import FlowError, Value, identity_of, previous
 from evolve.legality.instances import Read, Statement
 from evolve.legality.proof import Finding, Proof, refuted, unknown
 from evolve.legality.witness import describe
@@ -86,6 +87,7 @@ class _Sum:
             self._goes_on(st, self.p.target.write(st), st.reads[t.slot])
         for st, r in self.rescales.values():
             self._goes_on(st, self.p.target.read(st, st.reads[0]), st.reads[OLD])
+            self._grows(st)
             if r.ends:
                 self._ends(st)
         for st in self.p.target.statements:
@@ -138,6 +140,25 @@ class _Sum:
                 raise _WrongError(
                     f"{describe(st)} takes {self.buffer} to be relative to another maximum than it is"
                 )
+
+    def _grows(self, st: Statement) -> None:
+        """The scale that a rescaling finds is not above the one that it leaves: no factor is above 1.
+
+        Steps up and down would cancel, were it not that `exp` overflows, and that 0 * inf is no number.
+        """
+        p = self.p
+        old, new = (p.flow.resolve(st, st.reads[slot]) for slot in (OLD, NEW))
+        start = old.base.subtract(new.base)
+        for s in p.target.statements:
+            if identity_of(s, MAX):
+                start = start.subtract_range(isl.UnionSet.from_set(s.instances))
+        same = start.subtract_range(p.provenance.domain()).is_empty()
+        if not (old.monoids | new.monoids) <= {MAX} or not (
+            same
+            and start.apply_range(p.provenance).is_subset(new.base.apply_range(p.provenance))
+            and old.adds.apply_range(p.provenance).is_subset(new.adds.apply_range(p.provenance))
+        ):
+            raise _WrongError(f"{describe(st)} may bring {self.buffer} to a maximum below the one it had")
 
     def _source_term(self, st: Statement, t: Term) -> tuple[Statement, Read, Value]:
         src = self.p.source_of(st)

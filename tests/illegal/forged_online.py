@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from evolve.ir.expr import Binary, BinaryOp, Call, Const, Expr, Load, Select, index, var
@@ -9,7 +10,7 @@ from evolve.ir.kernel import Kernel
 from evolve.ir.scaled import safe
 from evolve.ir.stmt import Alloc, Block, Buffer, For, Reduce, Stmt, Store
 from evolve.ir.types import LoopKind, Space
-from evolve.ir.visit import map_block_exprs, map_expr, substitute_block
+from evolve.ir.visit import map_block_exprs, map_expr, rewrite, substitute_block
 from tests.illegal.forging import F32, change, forged, loop, scheduled, with_loop
 
 ONLINE = """
@@ -202,4 +203,60 @@ def running_sum_copied_before_it_ends() -> Kernel:
 
     return with_loop(
         k, TOTAL, lambda s: replace(s, body=map_block_exprs(s.body, lambda e: map_expr(e, of_copy)))
+    )
+
+
+def _starting(buffer: str, value: float) -> tuple[Stmt, ...]:
+    """A register of each thread that starts at a number."""
+    at = f"{buffer}.init"
+    start = Store(buffer, (var(at),), Const(value, F32))
+    declared = Alloc(Buffer(buffer, F32, (index(32),), Space.REGISTER))
+    return declared, For(at, index(32), LoopKind.THREAD_X, Block((start,)))
+
+
+def _of(buffer: str, other: str) -> Callable[[Expr], Expr]:
+    """Loads of the one from the other, by thread."""
+
+    def f(e: Expr) -> Expr:
+        swap = isinstance(e, Load) and e.buffer == buffer
+        return Load(other, (var("c.o.i"),), F32) if swap else e
+
+    return f
+
+
+@forged("softmax", "E-ONLINE", "wrong", cols=128)
+def sum_relative_to_a_maximum_that_starts_too_high() -> Kernel:
+    """Every step finds the scale it assumes and the last has the right elements, but all terms underflow."""
+    high = "high"
+
+    def with_own_maximum(s: For) -> For:
+        declared, keeps, finds, *uses = s.body.stmts
+        assert isinstance(finds, For)
+        again = substitute_block(Block((replace(finds, var="again"),)), {finds.var: var("again")})
+        own = rewrite(again, lambda x: replace(x, buffer=high) if isinstance(x, Reduce) else None)
+        scaled = map_block_exprs(Block((keeps, *uses)), lambda e: map_expr(e, _of("m_part", high))).stmts
+        return replace(s, body=Block((declared, scaled[0], finds, *own.stmts, *scaled[1:])))
+
+    def ends(e: Expr) -> Expr:
+        return replace(e, buffer=high) if isinstance(e, Load) and e.buffer == "m_part" else e
+
+    k = with_loop(good(), "c.o.i", with_own_maximum)
+    k = with_loop(k, "c.o.o", lambda s: (*_starting(high, 1e30), s))
+    return with_loop(k, ENDS, lambda s: replace(s, body=map_block_exprs(s.body, lambda e: map_expr(e, ends))))
+
+
+@forged("softmax", "E-ONLINE", "wrong", cols=128)
+def first_scale_that_is_too_high() -> Kernel:
+    """The sum is zero, and its first factor infinite: not zero, but no number."""
+
+    def kept_across_chunks(s: For) -> For:
+        _, keeps, finds, rescales, adds = s.body.stmts
+        assert isinstance(keeps, Store)
+        scaled = map_block_exprs(Block((rescales,)), lambda e: map_expr(e, _of("m_part_old", "kept"))).stmts
+        return replace(
+            s, body=Block((finds, *scaled, adds, replace(keeps, buffer="kept", indices=(var("c.o.i"),))))
+        )
+
+    return with_loop(
+        with_loop(good(), "c.o.i", kept_across_chunks), "c.o.o", lambda s: (*_starting("kept", 1e30), s)
     )

@@ -8,8 +8,8 @@ from evolve.ir.expr import Expr, add, index, mul, var
 from evolve.ir.kernel import Kernel
 from evolve.ir.layout import LayoutError, register_layouts, slot_of
 from evolve.ir.scope import ranges_at
-from evolve.ir.stmt import Alloc, Block, For, Stmt, Store
-from evolve.ir.types import LoopKind, Space
+from evolve.ir.stmt import Alloc, Block, For, Reduce, Stmt, Store
+from evolve.ir.types import SUM, LoopKind, Space
 from evolve.ir.visit import leaves
 from tests.kernels_ir import buf, ld, loop
 
@@ -63,6 +63,22 @@ def test_another_split_is_refused() -> None:
         slot_of(register_layouts(k)["xr"], (other,), site.loops, ranges_at(k, site.path))
     assert e.value.code == "E-OWNER"
     assert leaf.buffer == "y"
+
+
+@pytest.mark.parametrize(("axis", "held"), [(T, True), (LoopKind.THREAD_Y, False)])
+def test_combines_count_the_threads_of_one_axis(axis: LoopKind, held: bool) -> None:
+    """Iterations of a combine loop stand for threads along x: what others hold is not theirs to name."""
+    fill = loop("t", index(16), Store("p", (var("t"),), ld("x", var("t"))), kind=axis)
+    fold = loop("a", index(16), Reduce("y", (index(0),), SUM, ld("p", var("a"))), kind=LoopKind.COMBINE_BLOCK)
+    k = kernel(Alloc(buf("p", index(16), space=Space.REGISTER)), fill, fold)
+    *_, (leaf, site) = leaves(k.body)
+    given = register_layouts(k)["p"], (var("a"),), site.loops, ranges_at(k, site.path)
+    assert isinstance(leaf, Reduce)
+    if held:
+        assert slot_of(*given) == ()
+    else:
+        with pytest.raises(LayoutError, match="thread that holds the element"):
+            slot_of(*given)
 
 
 def test_every_thread_filling_the_same_cells_is_refused() -> None:

@@ -12,7 +12,7 @@ from evolve.ir.expr import Const, Load, add, index, sub
 from evolve.ir.kernel import Kernel
 from evolve.ir.launches import joined, launches, scratch
 from evolve.ir.stmt import Alloc, Barrier, Block, Boundary, For, Reduce, Stmt, Store
-from evolve.ir.types import DType, LoopKind, Space
+from evolve.ir.types import Cache, DType, LoopKind, Space
 from evolve.ir.verify import MalformedKernelError, verify
 from evolve.ir.visit import leaves, rewrite, walk
 from evolve.legality.barriers import place
@@ -243,3 +243,15 @@ def test_the_judge_of_statements_agrees(order: str) -> None:
     assert why_wrong(TOTAL.source, TOTAL.target, launch, (order,)) is None
     told = {name: why_wrong(TOTAL.source, WRONG[name][0](TOTAL.target), launch, (order,)) for name in JUDGED}
     assert told == JUDGED
+
+
+def test_scratch_memory_that_a_launch_writes_is_not_read_only_in_it() -> None:
+    source, k = KERNELS["total"](), applied("total", "split(k, 64)\ngrid_reduce(k.o)").kernel
+    parts = {b.name for b in scratch(k)}
+
+    def hinted(s: Stmt) -> Stmt | None:
+        mine = isinstance(s, Alloc) and s.buffer.name in parts
+        return replace(s, buffer=replace(s.buffer, cache=Cache.READ_ONLY)) if mine else None  # type: ignore[union-attr, call-arg]
+
+    assert prove(source, finish(k)).proved
+    assert codes(prove(source, finish(edit(k, hinted)))) == {"E-CACHE"}
