@@ -33,6 +33,28 @@ class Attempt:
     fitness: float
     diagnostics: tuple[Mapping[str, Any], ...] = ()
     message: str = ""
+    note: str = ""
+    time_us: float | None = None
+
+
+class Desk(Protocol):
+    """What an agent that talks to somebody, which takes time and may fail, needs of the run."""
+
+    def tend(self) -> None:
+        """Call now and then while waiting. Raises if the search is to stop."""
+        ...
+
+    def check(self, program: str) -> Sequence[Mapping[str, Any]]:
+        """Why a program would be refused, holes taking their first choices; nothing if it would not."""
+        ...
+
+    def recall(self, step: int, prompt: str) -> str | None:
+        """What was answered to this prompt in this step of this ask, if a process that ended has heard it."""
+        ...
+
+    def note(self, step: int, prompt: str, answer: str | None, **told: Any) -> None:
+        """Puts an exchange on record; `told` are fields of `events.schema.Exchanged`."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -43,7 +65,8 @@ class Context:
     the hardware limits, for agents that reason on them. `sol` holds `time_us`, `hard_time_us` and
     `bound`. `baseline` is the kernel as given (the empty program). `legal_moves(program)` lists the
     statements that may be appended to a program, each legal, in a fixed order. Draw random numbers
-    from `rng` only.
+    from `rng` only. `alone` says that the search comes to an end where the agent has nothing to offer: nobody
+    else proposes, and nothing is in work.
     """
 
     ask: int
@@ -61,6 +84,8 @@ class Context:
     budget_left: int
     legal_moves: Callable[[str], Sequence[str]]
     rng: Random
+    alone: bool = False
+    desk: Desk | None = None
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,41 @@ Numerics = Annotated[
 Seed = Annotated[
     int, typer.Option("--seed", metavar="N", parser=whole(-_WORD, _WORD - 1), help="Same seed, same search.")
 ]
+Model = Annotated[
+    str | None,
+    typer.Option("--model", metavar="NAME", help="The model of --agent llm: openai/NAME."),
+]
+ApiBase = Annotated[
+    str | None,
+    typer.Option(
+        "--api-base",
+        metavar="URL",
+        help="The server that has it, such as http://127.0.0.1:8000/v1; OpenAI's own if not given.",
+    ),
+]
+ModelTimeout = Annotated[
+    int,
+    typer.Option(
+        "--model-timeout", metavar="SECONDS", parser=whole(1, 3600), help="How long one answer may take."
+    ),
+]
+AnswerTokens = Annotated[
+    int,
+    typer.Option(
+        "--answer-tokens",
+        metavar="N",
+        parser=whole(64, 1_000_000),
+        help="How long an answer may be, with what a model thinks before it.",
+    ),
+]
+Prompts = Annotated[
+    Path | None,
+    typer.Option(
+        "--prompts",
+        metavar="DIR",
+        help="Templates in place of the built-in ones: any of system.j2, propose.j2, repair.j2.",
+    ),
+]
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON document on standard output and nothing else.")
 ]

@@ -27,8 +27,13 @@ def command(
         ),
     ] = 200,
     agent: Annotated[
-        str, typer.Option("--agent", metavar="NAME", help="Who proposes programs: expert or random.")
+        str, typer.Option("--agent", metavar="NAME", help="Who proposes programs: expert, llm or random.")
     ] = "expert",
+    model: options.Model = None,
+    api_base: options.ApiBase = None,
+    model_timeout: options.ModelTimeout = 120,
+    answer_tokens: options.AnswerTokens = 4096,
+    prompts: options.Prompts = None,
     search: Annotated[
         str, typer.Option("--search", metavar="HOW", help="evolve, or best-of-n: the agent alone, a control.")
     ] = "evolve",
@@ -61,12 +66,38 @@ def command(
         raise EvolveError("usage", "--out has characters that cannot be printed", file=str(out))
     if search not in ("evolve", "best-of-n"):
         raise EvolveError("usage", f"--search is evolve or best-of-n, not {search!r}")
-    settings = Settings(budget=budget, seed=seed, agent=agent, search=search)  # type: ignore[arg-type]
+    texts = _prompts(agent, model, api_base, prompts)
+    settings = Settings(
+        budget=budget,
+        seed=seed,
+        agent=agent,
+        search=search,  # type: ignore[arg-type]
+        model=model,
+        api_base=api_base,
+        model_timeout_s=model_timeout,
+        answer_tokens=answer_tokens,
+    )
     with Output(json) as output:
         request = problem_request(kernel, entry, workload, device, numerics)
         with searching(open_problem, workers) as session:
-            folder = start(request, settings, out, session)
+            folder = start(request, settings, out, session, texts)
         return finish(folder, output)
+
+
+def _prompts(agent: str, model: str | None, api_base: str | None, folder: Path | None) -> dict[str, str]:
+    """The templates in place of built-in ones. Raises EvolveError before anything is recorded."""
+    from evolve.ir.errors import EvolveError
+    from evolve.llm.model import read_model
+    from evolve.llm.prompts import read_prompts
+
+    if agent == "llm":
+        read_model(model, api_base)
+        return {} if folder is None else read_prompts(folder)
+    given = {"--model": model, "--api-base": api_base, "--prompts": folder}
+    named = [name for name, value in given.items() if value is not None]
+    if named:
+        raise EvolveError("usage", f"{named[0]} belongs to --agent llm, and --agent is {agent}")
+    return {}
 
 
 def finish(folder: RunFolder, output: Output) -> int:

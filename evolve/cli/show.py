@@ -19,6 +19,9 @@ def command(
             help="A proposal's number; 0 is the baseline.",
         ),
     ] = None,
+    prompts: Annotated[
+        bool, typer.Option("--prompts", help="What was said to a model and what it answered.")
+    ] = False,
     json: options.Json = False,
 ) -> int:
     """Tell the story of a run, or of one candidate.
@@ -28,13 +31,24 @@ def command(
     With CANDIDATE: that program, where it came from, its verdict, score and gap.
     """
     from evolve.cli.output import Output
+    from evolve.ir.errors import EvolveError
+    from evolve.report.conversation import conversation_text
     from evolve.report.story import candidate_text, run_text
+    from evolve.runs.conversation import conversation
     from evolve.runs.folder import find_run
     from evolve.runs.story import candidate_story, run_story
     from evolve.runs.summary import read_view
 
     with Output(json) as output:
         folder = find_run(run)
+        if prompts:
+            if candidate is not None:
+                raise EvolveError("usage", "--prompts shows a whole run, and CANDIDATE one program of it")
+            said = conversation(folder)
+            if output.as_json:
+                output.document({"run": folder.name, "exchanges": said})
+            output.text(conversation_text(said))
+            return 0
         view = read_view(folder)
         if candidate is None:
             story = run_story(view, folder)

@@ -52,11 +52,20 @@ class SolInfo(Model):
 
 
 class Settings(Model):
-    """What determines the search, beside the kernel and the workload."""
+    """What determines the search, beside the kernel and the workload.
+
+    `model` and `api_base` are those of the agent `llm`; `prompts` are its templates that replace built-in
+    ones, as blobs by name.
+    """
 
     budget: Annotated[int, Field(ge=1)]
     seed: int = 0
     agent: str = "expert"
+    model: str | None = None
+    api_base: str | None = None
+    model_timeout_s: Annotated[float, Field(gt=0)] = 120.0
+    answer_tokens: Annotated[int, Field(ge=1)] = 4096
+    prompts: dict[str, str] = {}
     search: Literal["evolve", "best-of-n"] = "evolve"
     look_ahead: Annotated[int, Field(ge=1, le=256)] = 8
     islands: Annotated[int, Field(ge=1, le=64)] = 3
@@ -211,6 +220,29 @@ class Examined(Model):
     secret: Annotated[str, Field(pattern="^[0-9a-f]{1,32}$")]
 
 
+class Exchanged(Model):
+    """A request to a model and what came back; no decision of the search.
+
+    `ask` is the ask it belongs to, `step` 0 where programs were asked for and 1 where an answer was sent
+    back with what is wrong in it. `prompt` is the blob of a JSON list of messages, `answer` that of the
+    text; it is None where `fault` (`llm.faults.KINDS`) came instead. Tokens are those that the server tells.
+    """
+
+    kind: Literal["exchanged"] = "exchanged"
+    ask: int
+    step: int
+    model: str
+    prompt: str
+    answer: str | None = None
+    cut: bool = False
+    fault: str = ""
+    message: str = ""
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None
+    seconds: float = 0.0
+
+
 class Paused(Model):
     """The process was told to stop (Ctrl-C) or an error ended it; `resume` goes on."""
 
@@ -235,6 +267,7 @@ Body = Annotated[
     | Champion
     | Stopped
     | Examined
+    | Exchanged
     | Paused
     | Resumed,
     Field(discriminator="kind"),

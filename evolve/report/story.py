@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from evolve.report.conversation import ledger_lines
 from evolve.report.examined import examined_lines
 from evolve.report.figures import division, facts, gains, listed, number, resources, table, times
 from evolve.report.table import STOPPED, funnel_text
@@ -23,6 +24,7 @@ def run_text(story: Mapping[str, Any]) -> str:
         f"funnel: {funnel_text(story['funnel'])}; {story['cells']} kinds of programs in the archive",
         f"baseline {microseconds(story['baseline']['time_us'])}, "
         f"{story['baseline']['fitness']:.3f} of the speed of light",
+        *ledger_lines(story.get("models") or ()),
         *examined_lines(story.get("examined")),
         "",
     ]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from evolve.report.conversation import ledger_lines
 from evolve.report.examined import examined_lines
 from evolve.report.units import duration, microseconds
 
@@ -49,6 +50,7 @@ def final_table(document: Mapping[str, Any], folder: Path) -> str:
         f"  funnel: {funnel_text(document['funnel'])}",
         *_filtered(document.get("prefilter")),
         *_restricted(best["program"]),
+        *(f"  {line}" for line in ledger_lines(document.get("models") or ())),
         *(f"  {line}" for line in examined_lines(document.get("examined"))),
         f"  files: {folder / 'best.cu'}, {folder / 'best.dsl'}, {folder / 'events.jsonl'}",
     ]

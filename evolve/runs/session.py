@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from evolve.agents.base import Agent
@@ -25,6 +26,7 @@ from evolve.events.schema import (
     as_json,
 )
 from evolve.ir.errors import EvolveError
+from evolve.runs.conversation import check_answers
 from evolve.runs.examination import as_event, is_due
 from evolve.runs.folder import RunFolder, new_folder
 from evolve.runs.summary import fold
@@ -46,6 +48,7 @@ _NO_BASELINE = {
 _LOOK_AHEAD = 32
 """For each GPU: what is in the builders' hands, on the way, and on the GPU."""
 Observer = Callable[[Body, bool], None]
+_NO_PROMPTS: Mapping[str, str] = MappingProxyType({})
 OpenProblem = Callable[[ProblemRequest], Problem[Any]]
 
 
@@ -53,25 +56,46 @@ OpenProblem = Callable[[ProblemRequest], Problem[Any]]
 class Session:
     """What a session needs beside the run itself.
 
-    `workers` processes evaluate, and where times are measured one more for each GPU; with 0 this one does.
+    `make_agent` takes the texts of the prompts that replace built-in ones, by name; an agent with a `close`
+    is closed. `workers` processes evaluate, and where times are measured one more for each GPU; with 0 this
+    one does.
     """
 
     open_problem: OpenProblem
-    make_agent: Callable[[str], Agent]
+    make_agent: Callable[[Settings, Mapping[str, str]], Agent]
     workers: int = 0
     interrupted: Callable[[], bool] = lambda: False
     observe: Observer = lambda body, recorded: None
     announce: Callable[[RunFolder, ProblemInfo], None] = lambda folder, info: None
 
 
-def start(request: ProblemRequest, settings: Settings, out: Path | None, session: Session) -> RunFolder:
+def start(
+    request: ProblemRequest,
+    settings: Settings,
+    out: Path | None,
+    session: Session,
+    prompts: Mapping[str, str] = _NO_PROMPTS,
+) -> RunFolder:
     """Makes a run's folder and searches until it ends or is interrupted.
 
     Raises EvolveError. Until the baseline has been scored nothing stays on disk; after that the run
     can be resumed whatever happens.
     """
     begun = time.monotonic()
-    agent = session.make_agent(settings.agent)
+    # First of all: it may take keys out of the environment, which no process forked later is to have.
+    with _closing(session.make_agent(settings, prompts)) as agent:
+        return _start(request, settings, out, session, prompts, agent, begun)
+
+
+def _start(
+    request: ProblemRequest,
+    settings: Settings,
+    out: Path | None,
+    session: Session,
+    prompts: Mapping[str, str],
+    agent: Agent,
+    begun: float,
+) -> RunFolder:
     problem = session.open_problem(request)
     info = problem.info()
     if info.device.timing == "measured":
@@ -87,6 +111,8 @@ def start(request: ProblemRequest, settings: Settings, out: Path | None, session
                 raise EvolveError("baseline-failed", message, file=request.kernel_file, hint=hint)
             writer = EventWriter(folder.path)
             try:
+                kept = {name: folder.blobs.put(text) for name, text in prompts.items()}
+                settings = settings.model_copy(update={"prompts": kept})
                 started = _started(request, settings, info, folder, time.monotonic() - begun)
                 opening = (started, _baseline(baseline, problem, folder))
                 folder.write("kernel.cu", request.kernel_text)
@@ -105,6 +131,16 @@ def start(request: ProblemRequest, settings: Settings, out: Path | None, session
             journal = Journal((), writer, session.observe)
             _search(folder, state, journal, info, agent, problem, evaluator, session)
     return folder
+
+
+@contextmanager
+def _closing(agent: Agent) -> Iterator[Agent]:
+    try:
+        yield agent
+    finally:
+        close = getattr(agent, "close", None)
+        if close is not None:
+            close()
 
 
 def _evaluator(problem: Problem[Any], info: ProblemInfo, session: Session) -> Evaluator:
@@ -127,37 +163,45 @@ def resume(folder: RunFolder, session: Session) -> None:
         if not due and any(event.body.kind == "stopped" for event in writer.recorded):
             replay_events(started, baseline, rest, session.observe)
             return
-        agent = session.make_agent(started.settings.agent)
-        problem = session.open_problem(request_of(folder, started))
-        info = problem.info()
-        if _device(info.device) != started.device:
-            message = f"the run was made on {started.device.kind}:{started.device.profile}"
-            raise EvolveError("other-device", message, hint=f"here it would be {info.device.name}")
-        if _sol(info.sol) != started.sol:
-            message = (
-                f"the run was made against a speed of light of {started.sol.time_us:.4g} us, "
-                f"here it is {info.sol.time_us:.4g} us: its figures would not be comparable"
-            )
-            hint = f"evolve {started.tool_version} made it, this is {tool_version()}: start a new run"
-            raise EvolveError("other-version", message, file=str(folder.path), hint=hint)
-        session.announce(folder, info)
-        state = SearchState()
-        for body in (started, baseline):
-            state.apply(body)
-            session.observe(body, True)
-        journal = Journal(rest, writer, session.observe)
-        journal.note(Resumed(tool_version=tool_version()))
-        with closing(_evaluator(problem, info, session)) as evaluator:
-            _search(folder, state, journal, info, agent, problem, evaluator, session)
+        prompts = {name: folder.blobs.get(blob) for name, blob in started.settings.prompts.items()}
+        with _closing(session.make_agent(started.settings, prompts)) as agent:
+            _resume(folder, session, writer, agent)
+
+
+def _resume(folder: RunFolder, session: Session, writer: EventWriter, agent: Agent) -> None:
+    started, baseline, rest = opening_of(folder, writer.recorded)
+    problem = session.open_problem(request_of(folder, started))
+    info = problem.info()
+    if _device(info.device) != started.device:
+        message = f"the run was made on {started.device.kind}:{started.device.profile}"
+        raise EvolveError("other-device", message, hint=f"here it would be {info.device.name}")
+    if _sol(info.sol) != started.sol:
+        message = (
+            f"the run was made against a speed of light of {started.sol.time_us:.4g} us, "
+            f"here it is {info.sol.time_us:.4g} us: its figures would not be comparable"
+        )
+        hint = f"evolve {started.tool_version} made it, this is {tool_version()}: start a new run"
+        raise EvolveError("other-version", message, file=str(folder.path), hint=hint)
+    session.announce(folder, info)
+    state = SearchState()
+    for body in (started, baseline):
+        state.apply(body)
+        session.observe(body, True)
+    journal = Journal(rest, writer, session.observe)
+    journal.note(Resumed(tool_version=tool_version()))
+    with closing(_evaluator(problem, info, session)) as evaluator:
+        _search(folder, state, journal, info, agent, problem, evaluator, session)
 
 
 def replay(folder: RunFolder, observe: Observer = lambda body, recorded: None) -> SearchState:
-    """Makes every decision of a run again from its recorded answers and scores; nothing is executed.
+    """Makes every decision of a run again from its recorded answers and scores; nothing is executed, no model
+    is asked.
 
     Raises EvolveError `diverged` where the search decides otherwise, naming the event.
     """
     log = read_log(folder.log)
     started, baseline, rest = opening_of(folder, log.events)
+    check_answers(log.events, folder.blobs)
     return replay_events(started, baseline, rest, observe)
 
 
@@ -250,6 +294,7 @@ def _search(
             problem=problem,
             evaluator=evaluator,
             store=folder.blobs.put,
+            load=folder.blobs.get,
             on_champion=on_champion,
             interrupted=session.interrupted,
         ).run()

@@ -8,8 +8,9 @@ from typing import Any
 
 from evolve.events.blobs import BlobStore
 from evolve.events.log import LOG_NAME, read_log
-from evolve.events.schema import Champion, Compared, Event, Examined, Paused, Resumed, RunStarted
+from evolve.events.schema import Champion, Compared, Event, Examined, Exchanged, Paused, Resumed, RunStarted
 from evolve.ir.errors import EvolveError
+from evolve.runs.conversation import ledger
 from evolve.runs.folder import RunFolder
 from evolve.search.filtering import saved
 from evolve.search.state import FUNNEL, SearchState
@@ -27,6 +28,7 @@ class RunView:
     wall_s: float = 0.0
     champions: list[int] = field(default_factory=list)
     examined: Examined | None = None
+    exchanges: list[Exchanged] = field(default_factory=list)
     _last_t: float | None = None
 
     def apply(self, event: Event) -> None:
@@ -42,6 +44,8 @@ class RunView:
             self.champions.append(body.proposal)
         elif isinstance(body, Compared) and body.wrong is not None:
             self.champions = [one for one in self.champions if one != body.wrong]
+        elif isinstance(body, Exchanged):
+            self.exchanges.append(body)
         elif isinstance(body, Examined):
             if body.candidate != self.state.champion or self.state.stopped is None:
                 raise ValueError(f"candidate {body.candidate} is not what the search came to")
@@ -89,7 +93,8 @@ def as_document(view: RunView, name: str, blobs: BlobStore) -> dict[str, Any]:
     Times in microseconds. Candidate 0 is the baseline, with the empty program. `source` is CUDA
     text. `speedup` is baseline time over best time. `examined` says what became of the best program after
     a measured search, None where it was not examined: one whose state is failed is not to be used.
-    `prefilter` says what the pre-filter saved and cost, None where it decided on nothing.
+    `prefilter` says what the pre-filter saved and cost, None where it decided on nothing. `models` says what
+    was asked of models and what that took (`runs.conversation.ledger`).
     """
     started, state = view.started, view.state
     assert started is not None and state.baseline is not None
@@ -106,6 +111,7 @@ def as_document(view: RunView, name: str, blobs: BlobStore) -> dict[str, Any]:
         "budget": {"limit": started.settings.budget, "scored": state.scored},
         "funnel": {stage: state.funnel[stage] for stage in FUNNEL},
         "prefilter": filtered.to_json() | {"text": filtered.text()} if filtered else None,
+        "models": ledger(view.exchanges),
         "stopped": view.ended,
         "wall_s": round(view.wall_s, 3),
     }

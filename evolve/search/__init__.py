@@ -8,6 +8,7 @@
 `workers`    evaluating proposals: in this process, or in forked ones (`processes`): `pool` where times are
              estimated, `pipeline` where they are measured
 `prefilter`  which candidates are worth a GPU's time, by their estimates; `filtering` reads it off a log
+`desk`       what an agent that talks to a model needs of the run; `explainer` says why programs are refused
 `problem`    the seam: what the loop needs of a kernel, as a protocol on texts
 `task`       the real problem behind it: kernel, compiler and scorer; `measured_task` the same on GPUs;
              `devices` what `--device` names

@@ -17,6 +17,7 @@ from evolve.events.schema import (
     Compared,
     Event,
     Examined,
+    Exchanged,
     Paused,
     Result,
     Resumed,
@@ -25,8 +26,9 @@ from evolve.events.schema import (
 )
 from evolve.ir.errors import EvolveError
 
-_ASIDE = (Paused, Resumed, Examined)
-"""Events about processes, and about what the search came to: no decision of its own."""
+_ASIDE = (Paused, Resumed, Examined, Exchanged)
+"""Events about processes, about what the search came to, and what was said to a model: no decisions of its
+own."""
 
 
 class Journal:
@@ -39,6 +41,8 @@ class Journal:
         observe: Callable[[Body, bool], None] = lambda body, recorded: None,
     ) -> None:
         self._recorded = [event.body for event in recorded if not isinstance(event.body, _ASIDE)]
+        exchanges = [event.body for event in recorded if isinstance(event.body, Exchanged)]
+        self._answers = {(body.ask, body.step): body for body in exchanges if body.answer is not None}
         self._results = {body.proposal: body for body in self._recorded if isinstance(body, Result)}
         self._cursor = 0
         self._writer = writer
@@ -68,6 +72,10 @@ class Journal:
     def recorded_result(self, proposal: int) -> Result | None:
         """The recorded result of a proposal, wherever it stands in what remains or has passed."""
         return self._results.get(proposal)
+
+    def recorded_answer(self, ask: int, step: int) -> Exchanged | None:
+        """What a model answered in a step of an ask that was not brought to its end."""
+        return self._answers.get((ask, step))
 
     def diverged(self, wanted: str) -> EvolveError:
         """The error of a replay that needs something which the log does not have at this place."""
@@ -99,7 +107,7 @@ class Journal:
             self._writer.append(body)
         self._observe(body, recorded is not None)
 
-    def note(self, body: Paused | Resumed | Examined) -> None:
+    def note(self, body: Paused | Resumed | Examined | Exchanged) -> None:
         """Appends an event that is no decision of the search; it takes no part in the comparison."""
         if self._writer is not None:
             self._writer.append(body)

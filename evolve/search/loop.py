@@ -28,10 +28,11 @@ from evolve.events.schema import (
 )
 from evolve.ir.errors import EvolveError
 from evolve.population.descriptor import structural_cell
+from evolve.search.desk import RunDesk
 from evolve.search.filtering import seen_of
 from evolve.search.journal import Journal
 from evolve.search.prefilter import Prefilter
-from evolve.search.problem import Problem, ProblemInfo
+from evolve.search.problem import Compiled, Problem, ProblemInfo
 from evolve.search.propose import ask
 from evolve.search.state import SearchState, Tuning
 from evolve.search.stops import spent, stop_reason
@@ -61,7 +62,8 @@ class Search:
     """One search over one problem.
 
     `state` must already hold the events before the first ask (RunStarted, Baseline). `store` keeps a
-    text as a blob and returns its name. `problem` and `evaluator` may be None for a replay.
+    text as a blob and returns its name, `load` gives it back. `problem` and `evaluator` may be None for a
+    replay.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Search:
         problem: Problem[Any] | None,
         evaluator: Evaluator | None,
         store: Callable[[str], str],
+        load: Callable[[str], str] | None = None,
         on_champion: Callable[[int, str, str], None] = lambda proposal, program, source: None,
         interrupted: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -81,6 +84,7 @@ class Search:
         self.state, self.settings = state, state.settings
         self._journal, self._info = journal, info
         self._agent, self._problem, self._evaluator = agent, problem, evaluator
+        self._load = load
         self._store, self._on_champion, self._interrupted = store, on_champion, interrupted
         self._measured = info.device.timing == "measured"
         # A GPU that waits costs more than an ask with old knowledge.
@@ -144,8 +148,8 @@ class Search:
             waiting = any(not tuning.done for tuning in self.state.tunings.values())
             if waiting and len(self._pending) > self._idle_below and self.state.asks >= self.settings.islands:
                 return False  # asking before the tunings have answered would ask with old knowledge
-            self._ask()
-            return True
+            # Who had nothing to offer is asked again when something is new.
+            return self._ask() or not self._pending
         self._emit(proposed)
         self._pending.append(self._begin(proposed))
         return True
@@ -188,25 +192,36 @@ class Search:
             filling=filling or None,
         )
 
-    def _ask(self) -> None:
-        recorded = self._journal.recorded_ask(self.state.asks + 1)
-        if recorded is not None:
-            self._emit(recorded)
-            return
+    def _ask(self) -> bool:
+        """Asks for programs; whether there were any."""
+        asked = self._journal.recorded_ask(self.state.asks + 1) or self._ask_anew()
+        self._emit(asked)
+        return bool(asked.ideas)
+
+    def _ask_anew(self) -> Asked:
         if self._agent is None or self._problem is None:
             raise self._journal.diverged("an ask")
-        self._emit(self._ask_agent(self._agent, self._problem))
+        return self._ask_agent(self._agent, self._problem)
 
     def _ask_agent(self, agent: Agent, problem: Problem[Any]) -> Asked:
+        def tend() -> None:
+            self._check_interrupt()
+            if self._evaluator is not None:
+                self._evaluator.tend(self.state.modules.__contains__, self._filter.decide)
+
         def moves(text: str) -> tuple[str, ...]:
             self._check_interrupt()
             if text not in self._moves:
                 self._moves[text] = tuple(problem.legal_moves(text))
-                if self._evaluator is not None:
-                    self._evaluator.tend(self.state.modules.__contains__, self._filter.decide)
+                tend()
             return self._moves[text]
 
-        return ask(self.state, agent, self._info, moves)
+        def check(text: str) -> Compiled:
+            assert self._evaluator is not None
+            return self._evaluator.explain(text, tend)
+
+        desk = RunDesk(self.state.asks + 1, self._journal, self._store, self._load, tend, check)
+        return ask(self.state, agent, self._info, moves, desk)
 
     def _begin(self, proposed: Proposed) -> _Pending:
         """Parses, deduplicates and hands to the evaluator a proposal that has no result on record."""

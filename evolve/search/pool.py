@@ -14,6 +14,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from evolve.ir.errors import EvolveError
+from evolve.search.explainer import Explainer
 from evolve.search.problem import Comparison, Compiled, Problem, Score
 from evolve.search.processes import Forked, fork
 from evolve.search.workers import (
@@ -52,6 +53,7 @@ class PoolEvaluator:
         self._compiled: dict[int, str] = {}
         self._outcomes: dict[int, Outcome | EvolveError] = {}
         self._workers: list[Forked] = []
+        self._explainer = Explainer(problem)
         self._batch = _BATCH if isinstance(problem, Staged) else 1
         self._builds_only = isinstance(problem, Measuring)
         atexit.register(self.close)
@@ -178,6 +180,10 @@ class PoolEvaluator:
             return Outcome(compiled, Score("compile_failed", message=f"{message} of compiling"))
         return Outcome(compiled, Score("quarantined", message=f"not judged: {message}"))
 
+    def explain(self, text: str, idle: Callable[[], None]) -> Compiled:
+        """In a process of its own, while the workers go on."""
+        return self._explainer.explain(text, self._forked(), idle)
+
     def compare(self, first: str, second: str) -> Comparison:
         """Times two programs in this process, while the workers go on."""
         return compare_texts(self._problem, first, second)
@@ -192,6 +198,7 @@ class PoolEvaluator:
         for worker in self._workers:
             worker.end(kill=bool(worker.jobs))
         self._workers.clear()
+        self._explainer.close()
 
 
 def _evaluate(problem: Problem[Any], pipe: Connection, jobs: list[tuple[int, str]]) -> None:

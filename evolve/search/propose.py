@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from random import Random
 
-from evolve.agents.base import Agent, Context, Parent, Proposal
+from evolve.agents.base import Agent, Context, Desk, Parent, Proposal
 from evolve.events.schema import Asked, Idea, Settings
 from evolve.ir.errors import EvolveError
 from evolve.population.archive import Elite, select
@@ -25,7 +25,13 @@ _MUTATE_SHARE = 0.7
 _CHILDREN = 2
 
 
-def ask(state: SearchState, agent: Agent, info: ProblemInfo, moves: Callable[[str], Sequence[str]]) -> Asked:
+def ask(
+    state: SearchState,
+    agent: Agent,
+    info: ProblemInfo,
+    moves: Callable[[str], Sequence[str]],
+    desk: Desk | None = None,
+) -> Asked:
     """Asks for programs. A pure function of the state, given an agent that is one.
 
     Each island's first ask goes to the agent; later ones draw among agent, mutation and crossover,
@@ -42,7 +48,7 @@ def ask(state: SearchState, agent: Agent, info: ProblemInfo, moves: Callable[[st
     by_agent = by_agent or rng.random() < _AGENT_SHARE
     proposals: Sequence[Proposal] = ()
     if by_agent:
-        proposals = agent.propose(_context(state, settings, info, moves, [e.proposal for e in parents]))
+        proposals = agent.propose(_context(state, settings, info, moves, [e.proposal for e in parents], desk))
     if not proposals and settings.search == "evolve":
         tried = {canonical(one.program) for one in state.proposals.values()}
         proposals = _children(parents, Workshop(bench_for(info.kernel), moves, tried.__contains__), rng)
@@ -67,6 +73,7 @@ def _context(
     info: ProblemInfo,
     moves: Callable[[str], Sequence[str]],
     parents: Sequence[int],
+    desk: Desk | None,
 ) -> Context:
     return Context(
         ask=state.agent_asks,
@@ -84,6 +91,8 @@ def _context(
         budget_left=max(0, settings.budget - state.scored),
         legal_moves=moves,
         rng=stream(settings.seed, "agent", state.agent_asks),
+        alone=(settings.search == "best-of-n" or not parents) and not state.in_work,
+        desk=desk,
     )
 
 

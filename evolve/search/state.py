@@ -79,6 +79,11 @@ class SearchState:
         return self.funnel["scored"]
 
     @property
+    def in_work(self) -> bool:
+        """Whether anything that was offered has no result yet."""
+        return bool(self.queue) or len(self.results) < len(self.proposals)
+
+    @property
     def champion(self) -> int:
         """The best proposal, 0 before there is one."""
         return self.champions[-1] if self.champions else 0
@@ -171,7 +176,14 @@ class SearchState:
         self.barren = self.barren + 1 if body.status in ("unparsable", "duplicate") else 0
         self.recent.append(
             Attempt(
-                body.proposal, proposed.program, body.status, body.fitness, body.diagnostics, body.message
+                body.proposal,
+                proposed.program,
+                body.status,
+                body.fitness,
+                body.diagnostics,
+                body.message,
+                proposed.note,
+                body.time_us,
             )
         )
         if body.status == "scored":

@@ -83,6 +83,10 @@ class Evaluator(Protocol):
         """Passes on what lies ready, without waiting; for a caller that is busy with something else."""
         ...
 
+    def explain(self, text: str, idle: Callable[[], None]) -> Compiled:
+        """Why a program would be refused, without its payload; calls `idle` now and then, which may raise."""
+        ...
+
     def compare(self, first: str, second: str) -> Comparison:
         """Times two PROVED programs against each other."""
         ...
@@ -98,8 +102,17 @@ class Evaluator(Protocol):
 
 def compile_text(problem: Problem[Any], text: str) -> tuple[Compiled, bool]:
     """Compiles a program; an exception of ours is a refusal with code E-INTERNAL, and the flag."""
+    return _compiled(problem, text, problem.compile)
+
+
+def explain_text(problem: Problem[Any], text: str) -> Compiled:
+    """Compiles a program so that a refusal names the statement at fault; without its payload."""
+    return plain_compiled(_compiled(problem, text, problem.explain)[0])
+
+
+def _compiled(problem: Problem[Any], text: str, how: Callable[[Any], Compiled]) -> tuple[Compiled, bool]:
     try:
-        return problem.compile(problem.parse(text)), False
+        return how(problem.parse(text)), False
     except EvolveError as error:
         diagnostic = {"code": error.code, "message": error.message, "line": error.line}
         return Compiled("UNKNOWN", (diagnostic,)), False
@@ -244,6 +257,11 @@ class SerialEvaluator:
         if score.status != "scored":
             idle()  # Ctrl-C reaches what candidates run in too: a failure that came after it proves nothing
         return Outcome(plain, plain_score(score), fault)
+
+    def explain(self, text: str, idle: Callable[[], None]) -> Compiled:
+        """In this process."""
+        idle()
+        return explain_text(self._problem, text)
 
     def compare(self, first: str, second: str) -> Comparison:
         """Compiles both again, then times them."""

@@ -9,6 +9,7 @@ import pytest
 from evolve.agents.base import Context, Parent
 from evolve.agents.random import MAX_STATEMENTS, RandomAgent
 from evolve.agents.registry import agent_names, make_agent
+from evolve.events.schema import Settings
 from evolve.ir.errors import EvolveError
 from evolve.population.rng import stream
 
@@ -62,7 +63,7 @@ def test_it_stops_at_its_limit_and_gives_nothing_without_moves() -> None:
 
 def test_registry() -> None:
     assert "random" in agent_names()
-    assert isinstance(make_agent("random"), RandomAgent)
+    assert isinstance(make_agent(Settings(budget=1, agent="random")), RandomAgent)
     with pytest.raises(EvolveError) as caught:
-        make_agent("nobody")
+        make_agent(Settings(budget=1, agent="nobody"))
     assert caught.value.code == "unknown-agent" and "random" in (caught.value.hint or "")

@@ -77,6 +77,7 @@ def test_run_json_is_the_contract(call: Call) -> None:
             "scored",
             "unparsable",
         ],
+        "models": "list",
         "stopped": "str",
         "wall_s": "float",
     }

@@ -37,7 +37,7 @@ class SketchAgent:
 def session(problem: FakeProblem | None = None, **changes: Any) -> Session:
     fields: dict[str, Any] = {
         "open_problem": lambda request: problem or FakeProblem(),
-        "make_agent": lambda name: SketchAgent(),
+        "make_agent": lambda settings, prompts: SketchAgent(),
     }
     return Session(**(fields | changes))
 

@@ -296,7 +296,9 @@ def test_a_dying_worker_costs_its_candidate_only(tmp_path: Path) -> None:
             return [Proposal(f"set(tile, {tile})\n") for tile in (19, 64, 23, 32)]
 
     settings = Settings(budget=2, seed=1)
-    folder = start(REQUEST, settings, tmp_path / "run", session(make_agent=lambda name: Killer(), workers=2))
+    folder = start(
+        REQUEST, settings, tmp_path / "run", session(make_agent=lambda settings, prompts: Killer(), workers=2)
+    )
     statuses = [body.status for body in story(folder) if body.kind == "result"]
     assert statuses[:2] == ["illegal", "scored"]
     assert document(folder)["budget"] == {"limit": 2, "scored": 2}

@@ -33,7 +33,9 @@ class Fixed:
 
 def search(tmp_path: Path, agent: Any, problem: FakeProblem | None = None, **settings: Any) -> RunView:
     fields = {"budget": 20, "search": "best-of-n", **settings}
-    session = Session(open_problem=lambda request: problem or FakeProblem(), make_agent=lambda name: agent)
+    session = Session(
+        open_problem=lambda request: problem or FakeProblem(), make_agent=lambda settings, prompts: agent
+    )
     folder = start(REQUEST, Settings(**fields), tmp_path / "run", session)
     return fold(read_log(folder.log).events)
 
@@ -164,7 +166,7 @@ def test_an_error_about_a_program_costs_the_program_one_about_the_machine_pauses
             return super().score(compiled)
 
     agent = Fixed(["set(tile, 2)\n", "set(tile, 3)\n", "set(tile, 4)\n"], [])
-    session = Session(lambda request: Refusing(), lambda name: agent, workers=workers)
+    session = Session(lambda request: Refusing(), lambda settings, prompts: agent, workers=workers)
     settings = Settings(budget=20, search="best-of-n")
     if code == "no-cuda":
         with pytest.raises(EvolveError) as caught:

@@ -1,0 +1,10 @@
+"""Language models: asking one, and reading what it says.
+
+`model`     what `--model` and `--api-base` name
+`keys`      keys leave this process before it has a child
+`courier`   the process that holds the key and speaks OpenAI's chat protocol; `client` this end of its pipe
+`faults`    what can go wrong with a request; `patience` which of it is tried again, and when a model is left
+            alone
+`answers`   lenient reading: prose, fences, JSON or plain lines in, programs out
+`prompts`   the templates of `prompts/`
+"""

@@ -1,0 +1,77 @@
+"""What can go wrong with a request to a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Kind = Literal[
+    "timeout",
+    "unreachable",
+    "rate-limited",
+    "server-error",
+    "malformed",
+    "empty",
+    "refusal",
+    "wrong-key",
+    "no-quota",
+    "unknown-model",
+    "bad-request",
+    "client-died",
+]
+KINDS: tuple[str, ...] = get_args(Kind)
+
+AGAIN = frozenset(("timeout", "unreachable", "rate-limited", "server-error", "malformed", "empty"))
+"""What may be gone the next time."""
+FOR_GOOD = frozenset(("wrong-key", "no-quota", "unknown-model", "client-died"))
+"""What no waiting mends: somebody has to do something."""
+
+HELP = {
+    "timeout": "the server may be overloaded; --model-timeout gives it longer",
+    "unreachable": "is the server running, and the address right?",
+    "wrong-key": "set the key of the environment that belongs to this server",
+    "no-quota": "the account has nothing left to spend",
+    "unknown-model": "ask the server which models it has (GET /v1/models)",
+}
+"""What a person can do, where that is known."""
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """As the server counts them; None where it does not say."""
+
+    prompt: int | None = None
+    completion: int | None = None
+    cached: int | None = None
+
+
+NONE = Tokens()
+
+
+class Fault(Exception):  # noqa: N818  (the model's or the network's, and the run goes on)
+    """A request without a usable answer. `after_s`: how long the server wants to be left alone; `tokens` and
+    `seconds` are what it cost all the same."""
+
+    def __init__(
+        self, kind: str, message: str, after_s: float = 0.0, tokens: Tokens = NONE, seconds: float = 0.0
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind if kind in KINDS else "malformed"
+        self.message = message
+        self.after_s = after_s
+        self.tokens, self.seconds = tokens, seconds
+
+    @property
+    def again(self) -> bool:
+        """Whether trying again may help."""
+        return self.kind in AGAIN
+
+    @property
+    def for_good(self) -> bool:
+        """Whether every later request will fail the same way."""
+        return self.kind in FOR_GOOD
+
+    @property
+    def hint(self) -> str | None:
+        """What a person can do."""
+        return HELP.get(self.kind)

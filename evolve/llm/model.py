@@ -1,0 +1,85 @@
+"""What `--model` and `--api-base` name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from evolve.ir.errors import EvolveError
+
+KEY_OF = {"openai": "OPENAI_API_KEY"}
+"""The variable of the environment that holds the key, for each protocol that is spoken."""
+_NO_KEY = "none"
+"""What a server of one's own is told, which wants some key and looks at none."""
+_OTHERS = (
+    "servers that speak OpenAI's chat protocol (vLLM, Ollama, llama.cpp and others) are reached by "
+    "--model openai/NAME --api-base http://HOST:PORT/v1"
+)
+
+
+@dataclass(frozen=True)
+class Model:
+    """`protocol/name`; `api_base` is the address of a server, None for the protocol's own."""
+
+    protocol: str
+    name: str
+    api_base: str | None = None
+
+    @property
+    def text(self) -> str:
+        """How `--model` spells it."""
+        return f"{self.protocol}/{self.name}"
+
+    @property
+    def key_name(self) -> str:
+        """The variable of the environment that holds the key."""
+        return KEY_OF[self.protocol]
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the server is on this machine, and no proxy leads to it."""
+        host = urlsplit(self.api_base or "").hostname or ""
+        try:
+            return ip_address(host).is_loopback
+        except ValueError:
+            return host == "localhost"
+
+    def key(self, given: str | None) -> str:
+        """The key to send. Raises EvolveError `no-key` where there is none and the protocol's own server is
+        asked, which wants one."""
+        if given:
+            return given
+        if self.api_base is None:
+            message = f"{self.text} needs a key, and {self.key_name} is not set"
+            hint = f"export {self.key_name}=…, or name a server of your own with --api-base"
+            raise EvolveError("no-key", message, hint=hint)
+        return _NO_KEY
+
+
+def read_model(text: str | None, api_base: str | None) -> Model:
+    """The model that the options name. Raises EvolveError `unknown-model` or `usage`."""
+    if not text:
+        raise EvolveError("usage", "--agent llm needs --model", hint="such as --model openai/NAME")
+    protocol, slash, name = text.partition("/")
+    if protocol not in KEY_OF or not slash or not name.strip() or not text.isprintable():
+        known = ", ".join(f"{one}/NAME" for one in KEY_OF)
+        raise EvolveError("unknown-model", f"--model {text!r} is not one of {known}", hint=_OTHERS)
+    return Model(protocol, name, None if api_base is None else _address(api_base))
+
+
+def _address(text: str) -> str:
+    """An address that may stand in a log. Raises EvolveError `usage`; the message repeats no secret."""
+    try:
+        parts = urlsplit(text)
+        port_is_right = parts.port is None or parts.port > 0
+    except ValueError:
+        port_is_right = False
+    if not port_is_right or parts.scheme not in ("http", "https") or not parts.hostname:
+        raise EvolveError("usage", "--api-base is an address such as http://127.0.0.1:8000/v1")
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        message = "--api-base is recorded, so it holds no user, password or query"
+        raise EvolveError("usage", message, hint="keys come from the environment")
+    if not text.isprintable() or " " in text:
+        raise EvolveError("usage", "--api-base has characters that no address has")
+    return text

@@ -1,0 +1,56 @@
+"""What was said to a model, for people: `evolve show --prompts`, and the ledger's lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_STEPS = ("asked for programs", "sent back what was refused")
+
+
+def conversation_text(exchanges: Sequence[Mapping[str, Any]]) -> str:
+    """All exchanges. What every prompt begins with is shown once."""
+    if not exchanges:
+        return "no model was asked in this run"
+    lines: list[str] = []
+    shown: list[Any] = []
+    for one in exchanges:
+        lines += [f"==== ask {one['ask']}, {one['model']}: {_STEPS[bool(one['step'])]}", ""]
+        for message in one["prompt"]:
+            if message in shown:
+                lines += [f"---- {message['role']}: as before", ""]
+            else:
+                lines += [f"---- {message['role']}", message["content"].rstrip(), ""]
+                shown.append(message)
+        if one["answer"] is None:
+            lines += [f"---- no answer: {one['fault']}: {one['message']}", ""]
+        else:
+            cut = ", cut off" if one["cut"] else ""
+            lines += [f"---- answer ({_cost(one)}{cut})", one["answer"].rstrip(), ""]
+            shown.append({"role": "assistant", "content": one["answer"]})
+    return "\n".join(lines)
+
+
+def _cost(one: Mapping[str, Any]) -> str:
+    tokens = f", {_count(one['prompt_tokens'])} tokens in, {_count(one['completion_tokens'])} out"
+    return f"{one['seconds']:.1f} s{tokens}"
+
+
+def ledger_lines(models: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What was asked of each model, what came back and what it took."""
+    return [_ledger_line(one) for one in models]
+
+
+def _ledger_line(one: Mapping[str, Any]) -> str:
+    cached = f" ({one['cached_tokens']} cached)" if one["cached_tokens"] else ""
+    faults = ", ".join(f"{count} {kind}" for kind, count in one["faults"].items())
+    lost = f"; no answer: {faults}" if faults else ""
+    tokens = f"{_count(one['prompt_tokens'])} tokens in{cached}, {_count(one['completion_tokens'])} out"
+    return (
+        f"{one['model']}: {one['answered']} answers to {one['requests']} requests in {one['seconds']:.1f} s, "
+        f"{tokens}, price unknown{lost}"
+    )
+
+
+def _count(value: int | None) -> str:
+    return "?" if value is None else str(value)

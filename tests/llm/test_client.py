@@ -1,0 +1,218 @@
+"""Every fault of a server, through a real one on loopback: a table of what is asked and what comes of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from evolve.ir.errors import EvolveError
+from evolve.llm.client import Answer, Client
+from evolve.llm.faults import AGAIN, FOR_GOOD, Fault
+from evolve.llm.model import Model, read_model
+from tests.llm.server import Say, Scripted, serving
+
+KEY = "sk-a-secret-of-some-length"
+MESSAGES = [{"role": "user", "content": "hello"}]
+LIMIT_S = 1.0
+
+
+@dataclass
+class Wire:
+    """A server whose answer can be set, and a client of it."""
+
+    client: Client
+    server: Scripted
+    say: Callable[[Say], None]
+
+
+@pytest.fixture(scope="module")
+def wire() -> Iterator[Wire]:
+    current = [Say()]
+    before = os.environ.get("OPENAI_API_KEY")
+    os.environ["OPENAI_API_KEY"] = KEY
+    with serving(lambda number, request: current[0]) as server:
+        client = Client(Model("openai", "scripted", server.base), LIMIT_S)
+        try:
+            assert "OPENAI_API_KEY" not in os.environ, "the client's process has it, and nobody else"
+            warm_up(client)
+            yield Wire(client, server, lambda say: current.__setitem__(0, say))
+        finally:
+            client.close()
+            if before is not None:
+                os.environ["OPENAI_API_KEY"] = before
+
+
+def warm_up(client: Client) -> None:
+    """The first request pays for imports, which on a busy machine takes longer than the limit."""
+    for _ in range(20):
+        try:
+            client.ask(MESSAGES)
+        except Fault as fault:
+            if fault.kind == "empty":
+                return
+
+
+def error(status: int, message: str = "no", code: str | None = None, **fields: object) -> Say:
+    body = json.dumps({"error": {"message": message, "code": code}}).encode()
+    return Say(status=status, raw=body, **fields)  # type: ignore[arg-type]
+
+
+HTML = b"<html><body>Welcome to the captive portal</body></html>"
+FAULTS = {
+    "slow": (Say("late", wait_s=3.0), "timeout", "1 s"),
+    "drips for ever": (Say("x" * 2000, drip_s=0.3), "timeout", "1 s"),
+    "hangs up": (Say(hang_up=True), "unreachable", "broke off"),
+    "cut short": (Say("x" * 500, length=100_000), "unreachable", "broke off"),
+    "rate limited": (error(429, "slow down", headers=(("Retry-After", "7"),)), "rate-limited", "slow down"),
+    "no quota": (error(429, "pay first", "insufficient_quota"), "no-quota", "pay first"),
+    "server error": (error(500, "oops"), "server-error", "HTTP 500"),
+    "overloaded": (error(503, "busy", headers=(("Retry-After", "soon"),)), "server-error", "HTTP 503"),
+    "bad gateway": (Say(status=502, raw=HTML, content_type="text/html"), "server-error", "HTTP 502"),
+    "wrong key": (error(401, f"Incorrect API key provided: {KEY}"), "wrong-key", "[key]"),
+    "forbidden": (error(403), "wrong-key", "HTTP 403"),
+    "unknown model": (error(404, "no such model"), "unknown-model", "no such model"),
+    "prompt too long": (error(400, "maximum context length"), "bad-request", "maximum context length"),
+    "web page": (Say(raw=HTML, content_type="text/html"), "malformed", "not a chat completion"),
+    "no JSON": (Say(raw=b'{"choices": [{"mess'), "malformed", ""),
+    "other JSON": (Say(raw=b'{"choices": []}'), "malformed", "not a chat completion"),
+    "a list": (Say(raw=b"[1, 2, 3]"), "malformed", "not a chat completion"),
+    "null": (Say(raw=b"null"), "malformed", ""),
+    "no message": (Say(raw=b'{"choices": [{"index": 0}]}'), "malformed", "not a chat completion"),
+    "content is a number": (
+        Say(raw=b'{"choices": [{"message": {"content": 7}}]}'),
+        "malformed",
+        "not a text",
+    ),
+    "choices is a number": (Say(raw=b'{"choices": 7}'), "malformed", "not a chat completion"),
+    "not UTF-8": (Say(raw=b'{"choices": "\xff\xfe"}'), "malformed", ""),
+    "empty body": (Say(raw=b""), "malformed", ""),
+    "empty": (Say(""), "empty", ""),
+    "blank": (Say(" \n\t"), "empty", ""),
+    "nothing": (Say(None), "empty", ""),
+    "refusal": (Say(None, refusal="I will not"), "refusal", "I will not"),
+    "filtered": (Say("half", finish="content_filter"), "refusal", "content filter"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_faults(wire: Wire, name: str) -> None:
+    say, kind, message = FAULTS[name]
+    wire.say(say)
+    begun = time.monotonic()
+    with pytest.raises(Fault) as caught:
+        wire.client.ask(MESSAGES)
+    assert (caught.value.kind, message in caught.value.message) == (kind, True), caught.value.message
+    assert KEY not in caught.value.message
+    assert time.monotonic() - begun < LIMIT_S + 5
+    if name == "rate limited":
+        assert caught.value.after_s == 7.0
+    wire.say(Say("well again"))
+    assert wire.client.ask(MESSAGES).text == "well again"
+
+
+def test_every_kind_that_a_server_causes_is_in_the_table() -> None:
+    assert {kind for _, kind, _ in FAULTS.values()} >= (AGAIN | FOR_GOOD) - {"client-died"}
+
+
+def test_an_answer_with_what_it_cost(wire: Wire) -> None:
+    wire.say(Say("a program"))
+    answer = wire.client.ask(MESSAGES)
+    assert isinstance(answer, Answer) and (answer.text, answer.cut) == ("a program", False)
+    assert (answer.tokens.prompt, answer.tokens.completion, answer.tokens.cached) == (100, 10, 40)
+    assert 0 < answer.seconds < 5
+    assert wire.server.requests[-1] == {"model": "scripted", "messages": MESSAGES, "max_tokens": 4096}
+    wire.say(Say("half a prog", finish="length"))
+    assert wire.client.ask(MESSAGES).cut
+
+
+@pytest.mark.parametrize("usage", ["null", "7", '{"prompt_tokens": -1, "completion_tokens": "many"}', "[]"])
+def test_counts_that_are_none(wire: Wire, usage: str) -> None:
+    wire.say(Say(raw=b'{"choices": [{"message": {"content": "x"}}], "usage": %s}' % usage.encode()))
+    tokens = wire.client.ask(MESSAGES).tokens
+    assert (tokens.prompt, tokens.completion, tokens.cached) == (None, None, None)
+
+
+def test_a_server_that_repeats_the_key_does_not_get_it_into_the_answer(wire: Wire) -> None:
+    wire.say(Say(f"your key is {KEY}."))
+    assert wire.client.ask(MESSAGES).text == "your key is [key]."
+    assert wire.server.keys[-1] == f"Bearer {KEY}"
+
+
+def test_an_answer_that_nobody_waited_for_is_passed_over(wire: Wire) -> None:
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    wire.say(Say("the first", wait_s=0.3))
+    with pytest.raises(KeyboardInterrupt):
+        wire.client.ask(MESSAGES, stop)
+    wire.say(Say("the second"))
+    assert wire.client.ask(MESSAGES).text == "the second"
+
+
+def test_a_server_that_is_not_there_and_a_client_that_died() -> None:
+    with serving(lambda number, request: Say()) as server:
+        gone = server.base
+    client = Client(Model("openai", "scripted", gone), 20.0)
+    try:
+        with pytest.raises(Fault) as caught:
+            client.ask(MESSAGES)
+        assert caught.value.kind == "unreachable" and "refused" in caught.value.message.lower()
+        client._courier.kill()
+        for _ in range(2):
+            with pytest.raises(Fault) as caught:
+                client.ask(MESSAGES)
+            assert caught.value.kind == "client-died" and caught.value.for_good
+    finally:
+        client.close()
+        client.close()
+
+
+@pytest.mark.parametrize(
+    ("model", "base", "code"),
+    [
+        (None, None, "usage"),
+        ("gpt-5", None, "unknown-model"),
+        ("anthropic/claude", None, "unknown-model"),
+        ("openai/", None, "unknown-model"),
+        ("openai/a\nb", None, "unknown-model"),
+        ("openai/x", "localhost:8000", "usage"),
+        ("openai/x", "ftp://host/v1", "usage"),
+        ("openai/x", "http://host:port/v1", "usage"),
+        ("openai/x", "http://user:secret@host/v1", "usage"),
+        ("openai/x", "http://host/v1?key=secret", "usage"),
+        ("openai/x", "http:///v1", "usage"),
+    ],
+)
+def test_names_that_are_none(model: str | None, base: str | None, code: str) -> None:
+    with pytest.raises(EvolveError) as caught:
+        read_model(model, base)
+    assert caught.value.code == code and "secret" not in str(caught.value)
+
+
+def test_openais_own_server_wants_a_key_and_ones_own_does_not() -> None:
+    with pytest.raises(EvolveError) as caught:
+        read_model("openai/x", None).key(None)
+    assert caught.value.code == "no-key" and "OPENAI_API_KEY" in str(caught.value)
+    assert read_model("openai/x", "http://10.0.0.1/v1").key(None) == "none"
+    assert read_model("openai/org/x", "http://[::1]:8000/v1").is_local
+    assert not read_model("openai/x", "https://example.com/v1").is_local
+
+
+def test_keys_leave_the_environment_that_the_system_shows() -> None:
+    script = (
+        "import os\nfrom evolve.llm.keys import take_keys\n"
+        "taken = dict(take_keys())\n"
+        "assert taken == {'OPENAI_API_KEY': 'sk-1', 'OTHER_API_KEY': 'sk-2'}, taken\n"
+        "seen = open('/proc/self/environ', 'rb').read()\n"
+        "assert b'sk-' not in seen and b'KEEP=yes' in seen, seen\n"
+        "assert os.environ['KEEP'] == 'yes' and not any('API_KEY' in name for name in os.environ)\n"
+    )
+    environment = {**os.environ, "OPENAI_API_KEY": "sk-1", "OTHER_API_KEY": "sk-2", "KEEP": "yes"}
+    subprocess.run([sys.executable, "-c", script], env=environment, check=True, timeout=60)
