@@ -61,13 +61,22 @@ def test_what_equals_the_reference_is_right() -> None:
     assert too_loose([run(np.zeros(100), 0.0)], ["y"]) is None
 
 
+def test_one_number_is_its_own_mean() -> None:
+    """Sums of everything, whose reference no float holds exactly."""
+    sums = [run(VALUES[n : n + 1], 1e-6) for n in range(3)]
+    assert too_loose(sums, ["y"]) is None
+    zeros = [run(1e-9 * VALUES[n : n + 1], 1e-6) for n in range(3)]
+    said = too_loose(zeros, ["y"])
+    assert said is not None and said.startswith("zeros")
+
+
 def test_lower_precision_is_asked_of_floats_only() -> None:
     e = Expected({"y": np.zeros(9, np.int32)}, {"y": np.arange(9.0)}, {"y": np.zeros(9)})
     assert list(WRONG["a result of lower precision"](e, "y")) == []
     assert too_loose([e], ["y"]) is None
 
 
-@pytest.mark.parametrize("name", ["softmax", "layernorm", "row_sum", "transpose", "saxpy"])
+@pytest.mark.parametrize("name", ["softmax", "layernorm", "row_sum", "transpose", "saxpy", "total", "cumsum", "histogram"])
 def test_the_examples_are_tight(name: str) -> None:
     path = KERNELS / f"{name}.cu"
     task = open_problem(ProblemRequest(str(path), path.read_text(), device="sim:h200-sxm")).task
