@@ -1,10 +1,11 @@
-"""The product whose tiles arrive while the ones before are multiplied: what came out fastest on an H200.
+"""Products whose tiles are copied asynchronously: what came out fastest on an H200.
 
 A block has 64 rows and 128 columns, a thread 8 of each. What decides is what a multiplication waits for:
 
 * Threads in pairs read the same rows and the same columns, and so cost half the passes of shared memory; the
   factor that is contiguous along the sum is stored transposed, so that both are read in vectors.
-* The next tiles are copied asynchronously: they need no registers, of which 128 a thread are all taken.
+* What is copied asynchronously needs no registers, of which 128 a thread are all taken: either the factor
+  that keeps its form, waited for at once while other blocks of the SM compute, or both, an iteration ahead.
 * Results are stored one by one. Stored in vectors, accumulators lie in the banks of the registers that they
   are multiplied from, and two operands of one bank are read one after the other.
 """
@@ -25,7 +26,10 @@ ROWS, COLUMNS, DEPTH = 64, 128, 16
 
 
 def overlapped(p: Product, facts: Facts, *, ahead: bool) -> str | None:
-    """The program; `ahead` says whether the next tiles are under way. None for products of another form."""
+    """The program; `ahead` says whether the next tiles are under way while these are multiplied.
+
+    None for products of another form.
+    """
     rows = [x for x in p.operands if x.side == p.i]
     columns = [x for x in p.operands if x.side == p.j]
     if len(rows) != 1 or len(columns) != 1 or not rows[0].deep or columns[0].deep:
@@ -70,6 +74,8 @@ def overlapped(p: Product, facts: Facts, *, ahead: bool) -> str | None:
     if ahead:
         lines += [f"{what}({t})" for what in ("make_async", "multi_buffer") for t in tiles]
         lines += [f"pipeline({k}.o)", "launch_bounds(128, 4)"]
+    else:
+        lines.append(f"make_async({columns[0].tile})")
     return program(*lines)
 
 

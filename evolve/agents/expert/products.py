@@ -90,7 +90,7 @@ def sketches(shape: Shape, sizes: dict[str, int]) -> Iterator[Sketch]:
     product = _product(shape)
     if product is None:
         return
-    for ahead in (True, False):
+    for ahead in (False, True):
         text = overlapped(product, Facts(shape, sizes), ahead=ahead)
         if text is not None:
             how = ", the next ones under way" if ahead else ""

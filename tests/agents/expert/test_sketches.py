@@ -120,9 +120,9 @@ def test_products_are_offered_with_the_next_tiles_under_way_first(name: str) -> 
         name, e.text if e else (KERNELS / f"{name}.cu").read_text(), e.workload if e else None
     )
     info = problem.info()
-    ahead, plain = sketches(info.kernel, info.workload["sizes"])[:2]
-    assert "make_async(A_tile)" in ahead.text and "pipeline" not in plain.text
-    for sketch in (ahead, plain):
+    waiting, ahead = sketches(info.kernel, info.workload["sizes"])[:2]
+    assert "make_async(A_tile)" in ahead.text and "pipeline" not in waiting.text
+    for sketch in (waiting, ahead):
         compiled = problem.compile(parse(sketch.text))
         assert compiled.verdict == "PROVED", (sketch.text, compiled.diagnostics)
 

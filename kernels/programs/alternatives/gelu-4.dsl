@@ -1,8 +1,0 @@
-specialize(count % 16384 == 0)
-split(idx, 2)
-split(idx.o, 128)
-split(idx.o.o, 16)
-bind(idx.o.o.o, grid.x)
-bind(idx.o.i, thread.x)
-unroll(idx.o.o.i)
-vectorize(idx.i, 2)

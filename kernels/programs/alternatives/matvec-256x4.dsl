@@ -1,7 +1,0 @@
-specialize(cols == 8192)
-bind(row, grid.x)
-split(k, 4)
-split(k.o, 256)
-block_reduce(k.o.i)
-vectorize(k.i, 4)
-unroll(k.o.o)

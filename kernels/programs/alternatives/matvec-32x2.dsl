@@ -1,7 +1,0 @@
-specialize(cols == 8192)
-bind(row, grid.x)
-split(k, 2)
-split(k.o, 32)
-block_reduce(k.o.i)
-vectorize(k.i, 2)
-unroll(k.o.o)

@@ -1,7 +1,0 @@
-specialize(cols == 8192)
-bind(r, grid.x)
-split(c, 4)
-split(c.o, 256)
-block_reduce(c.o.i)
-vectorize(c.i, 4)
-unroll(c.o.o)

@@ -1,7 +1,0 @@
-specialize(cols == 8192)
-bind(r, grid.x)
-split(c, 2)
-split(c.o, 32)
-block_reduce(c.o.i)
-vectorize(c.i, 2)
-unroll(c.o.o)

@@ -1,8 +1,0 @@
-specialize(n % 8192 == 0)
-split(i, 4)
-split(i.o, 256)
-split(i.o.o, 2)
-bind(i.o.o.o, grid.x)
-bind(i.o.i, thread.x)
-unroll(i.o.o.i)
-vectorize(i.i, 4)
