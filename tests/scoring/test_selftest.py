@@ -76,7 +76,9 @@ def test_lower_precision_is_asked_of_floats_only() -> None:
     assert too_loose([e], ["y"]) is None
 
 
-@pytest.mark.parametrize("name", ["softmax", "layernorm", "row_sum", "transpose", "saxpy", "total", "cumsum", "histogram"])
+@pytest.mark.parametrize(
+    "name", ["softmax", "layernorm", "row_sum", "transpose", "saxpy", "total", "cumsum", "histogram"]
+)
 def test_the_examples_are_tight(name: str) -> None:
     path = KERNELS / f"{name}.cu"
     task = open_problem(ProblemRequest(str(path), path.read_text(), device="sim:h200-sxm")).task
