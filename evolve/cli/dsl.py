@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def command(
     primitive: Annotated[
         str | None,
-        typer.Argument(metavar="PRIMITIVE", help="One primitive in full; all in brief if not given."),
+        typer.Argument(metavar="NAME", help="One primitive or pattern in full; all in brief if not given."),
     ] = None,
     reference: Annotated[
         str | None,

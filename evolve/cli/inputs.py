@@ -124,5 +124,7 @@ def program_text(path: Path) -> str:
 
     template = read_template(read_text(path, "program file"))
     if template.choices:
-        note(f"{path}: {len(template.choices)} holes are filled with their first choices")
+        count = len(template.choices)
+        what = "1 hole is filled with its first choice"
+        note(f"{path}: {what if count == 1 else f'{count} holes are filled with their first choices'}")
     return template.fill((0,) * len(template.choices))

@@ -61,5 +61,8 @@ def _move_limits(limits: Limits) -> MoveLimits:
 def _with_alternative(d: Diagnostic, instead: str | None) -> Diagnostic:
     if instead is None:
         return d
-    advice = f"{d.repair}; or, legal here: " if d.repair else "legal here: "
+    if d.repair and d.repair.endswith("?"):
+        advice = f"{d.repair} Or, legal here: "
+    else:
+        advice = f"{d.repair}; or, legal here: " if d.repair else "legal here: "
     return replace(d, repair=f"{advice}{instead}")

@@ -221,7 +221,9 @@ class _Executor(Variables):
                     line, "if", "its condition reads memory and it does more than assign variables"
                 )
             if s.buffer in read and at + 1 < len(stores):
-                raise RefusalError(line, "if", "it changes a variable that its own condition reads")
+                raise RefusalError(
+                    line, "if", "it changes a variable that its own condition reads: change it last"
+                )
             old = Load(s.buffer, s.indices, s.value.dtype)
             value = Select(cond, s.value, old, old.dtype) if side else Select(cond, old, s.value, old.dtype)
             self._leaf(old, Data(value), frozenset(), line)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from evolve.frontend import ctree, library
 from evolve.frontend.ctree import CType
-from evolve.frontend.indices import index_of
+from evolve.frontend.indices import BYTE, index_of
 from evolve.frontend.operations import choose, negation, operation
 from evolve.frontend.polynomial import constant, expression
 from evolve.frontend.prove import negate
@@ -113,6 +113,8 @@ class Evaluator(ABC):
         if isinstance(v, Data) and v.type in INTEGERS:
             found = index_of(v, self.threads, what, line)
             return Int(self.threads.normal(found.poly), found.type, found.duties)
+        if isinstance(v, Data) and v.type is DType.U8:
+            raise RefusalError(line, what, BYTE)
         raise RefusalError(line, what, "it depends on data, not only on indices and sizes")
 
     def place(self, e: ctree.Element) -> Place:

@@ -16,6 +16,8 @@ from evolve.ir.expr import Binary, BinaryOp, Cast, Const, Expr, Load
 from evolve.ir.types import DType
 from evolve.ir.visit import loads, subexpressions
 
+BYTE = "it depends on a byte read from memory, and only 32 and 64-bit integers can be subscripts"
+
 _OPERATORS = {
     BinaryOp.ADD: "+",
     BinaryOp.SUB: "-",
@@ -55,6 +57,8 @@ def _index(e: Expr, threads: Threads, what: str, line: int) -> Int:
             pass
     if any("#" in x.buffer for x in loads(e)):
         raise RefusalError(line, what, "it depends on a variable that is computed from data as the loop goes")
+    if any(x.dtype is DType.U8 for x in loads(e)):
+        raise RefusalError(line, what, BYTE)
     raise RefusalError(line, what, "it depends on data in a way that is more than integer arithmetic")
 
 

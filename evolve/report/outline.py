@@ -43,4 +43,4 @@ def _plain(value: Any) -> str:
         return "-"
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ", ".join(_plain(item) for item in value) or "-"
-    return str(value)
+    return "-" if value is None else str(value)

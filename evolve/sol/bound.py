@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -17,6 +18,9 @@ from evolve.sol.units import microseconds, size, unit
 from evolve.target.profile import Profile
 from evolve.workload.model import Contract, Sizes
 from evolve.workload.structure import IndexArrays
+
+_WHAT = re.compile(r"^[^(]*?: ")
+"""What a rate was measured on, before where the figure comes from: `copies: measured (...)`."""
 
 _VECTOR_BYTES = 16
 """What one lane moves at most with one instruction."""
@@ -79,7 +83,7 @@ class Bound:
             elif name in self.operations:
                 what = f": {self.operations[name]:.3g} lane instructions"
             # Where and how it was measured is in `sources`.
-            source = self.sources[name].partition(": ")[2] or self.sources[name]
+            source = _WHAT.sub("", self.sources[name])
             rate = "measured" if source.startswith("measured") else source
             out.append(f"{microseconds(seconds):>8}  {unit(name)}{what}; rate {rate}")
         if self.l2_resident:

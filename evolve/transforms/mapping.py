@@ -15,7 +15,7 @@ from evolve.ir.lanes import element_offset, is_wide, lane_guard
 from evolve.ir.launches import phases
 from evolve.ir.printer import print_expr, print_stmt
 from evolve.ir.scope import conjuncts, ranges_at
-from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Leaf
+from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Leaf, Reduce, Store
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import leaves, local_buffers, loop_sites, variables, walk
 from evolve.target.limits import BLOCK_MOST, THREADS_MOST
@@ -121,10 +121,20 @@ def bind(call: Call) -> Result:
             raise RefusedError(
                 "E-CARRIED",
                 f"every iteration of {name} updates the same cell: `{print_stmt(carried)}`",
-                repair=f"block_reduce({name}) or warp_reduce({name})",
+                repair=_shared_out(loop, carried),
             )
         kernel = with_kind(kernel, name, axis, call.note)
     return kernel, call.names
+
+
+def _shared_out(loop: For, carried: Store | Reduce) -> str | None:
+    """How threads can share out a loop that carries this write; None: not at all."""
+    if not isinstance(carried, Reduce):
+        return None
+    accesses = [a for s in walk(loop.body) for a in effects(s.stmt).accesses if a.buffer == carried.buffer]
+    if len(accesses) > 1:
+        return f"scan({loop.var}), for a total that is read while it grows"
+    return f"block_reduce({loop.var}) or warp_reduce({loop.var})"
 
 
 @transform("launch_bounds")
@@ -205,7 +215,8 @@ def vectorize(call: Call) -> Result:
     for name in call.loops("loop"):
         loop, _ = loop_at(kernel, name)
         if loop.kind not in FREE:
-            raise RefusedError("E-LOOP-KIND", f"loop {name} is already {loop.kind.value}")
+            repair = f"split it by {width} before: bind the outer loop, vectorize the inner one"
+            raise RefusedError("E-LOOP-KIND", f"loop {name} is already {loop.kind.value}", repair=repair)
         extent = constant_extent(kernel, name)
         if extent == width:
             if targets:

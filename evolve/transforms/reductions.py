@@ -158,7 +158,8 @@ def _reductions(loop: For, site: Site) -> Iterator[_Shared]:
             raise RefusedError(
                 "E-REDUCE-READ",
                 f"{leaf.buffer} is used inside {loop.var} by more than `{print_stmt(leaf)}`",
-                repair="distribute the loop so that the reduction stands alone",
+                repair=f"distribute {loop.var} so that the reduction stands alone, "
+                f"or scan({loop.var}) if its total is read while it grows",
             )
         nest = _outermost_contribution(leaf, loop, site)
         yield _Shared(leaf, Reach(leaf.indices, (*site.path, loop, *below.path)), nest)

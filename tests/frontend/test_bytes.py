@@ -27,6 +27,8 @@ READ = {
 REFUSED = {
     "a number made a byte": ("o[i] = x[i] > 0.f;", "conversion to unsigned char"),
     "a sum of bytes made one": ("o[i] = m[i] + 1;", "conversion to unsigned char"),
+    "a byte that is a subscript": ("y[m[i]] = x[i];", "a byte read from memory"),
+    "a byte in a subscript": ("y[i + m[i]] = x[i];", "a byte read from memory"),
     "a byte that counts": ("for (unsigned char j = 0; j < 3; ++j) y[i] += x[i];", ""),
 }
 

@@ -174,3 +174,9 @@ def test_inexact_traffic_does_not_enter_the_hard_bound() -> None:
 
 def test_a_bound_is_json() -> None:
     assert json.loads(json.dumps(bound(lifted.softmax(), SQUARE, H200).to_json()))["binding"] == "dram"
+
+
+def test_the_text_says_measured_of_every_measured_rate() -> None:
+    b = bound(lifted.softmax(), SQUARE, H200)
+    measured = sum("measured (" in source for source in b.sources.values())
+    assert measured > 2 and sum(line.endswith("rate measured") for line in b.lines()) == measured

@@ -64,6 +64,20 @@ def test_a_reduction_loop_needs_a_reduction() -> None:
     assert e.value.diagnostic.repair == "block_reduce(c.i) or warp_reduce(c.i)"
 
 
+def test_a_total_that_is_read_while_it_grows_is_shared_out_by_a_scan() -> None:
+    with pytest.raises(RefusedError) as e:
+        applied("running", "split(c, 32)\nbind(c.i, thread.x)")
+    assert e.value.diagnostic.code == "E-CARRIED"
+    assert e.value.diagnostic.repair is not None and e.value.diagnostic.repair.startswith("scan(c.i)")
+
+
+def test_a_vector_inside_a_thread_loop_is_split_off_first() -> None:
+    with pytest.raises(RefusedError) as e:
+        applied("vecadd", "split(i, 256)\nbind(i.i, thread.x)\nvectorize(i.i, 4)")
+    assert e.value.diagnostic.code == "E-LOOP-KIND"
+    assert e.value.diagnostic.repair is not None and "split it by 4" in e.value.diagnostic.repair
+
+
 def test_unroll_by_a_factor_splits() -> None:
     kernel = applied("softmax", "a, b = unroll(c, 4)").kernel
     loops = loop_sites(kernel.body)
