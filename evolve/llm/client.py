@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from evolve.ir.errors import EvolveError
-from evolve.llm.courier import KEY
 from evolve.llm.faults import Fault, Tokens
-from evolve.llm.keys import take_keys
+from evolve.llm.keys import blot_keys, has_key
 from evolve.llm.model import Model
 
 Messages = Sequence[Mapping[str, str]]
@@ -29,7 +28,7 @@ _POLL_S = 0.1
 _GRACE_S = 30.0
 """What the courier may take beyond a request's time, its start included."""
 _ROOT = Path(__file__).resolve().parents[2]
-_RUN = "import sys; sys.path.append(sys.argv[1]); from evolve.llm.courier import main; main()"
+_RUN = "import sys; sys.path.append(sys.argv[1]); from evolve.llm.courier import main; main(*sys.argv[2:])"
 """With -P, so that no file of the folder where the command runs is imported by who holds the key."""
 
 
@@ -128,18 +127,14 @@ class Client:
 
 
 def _start(model: Model) -> subprocess.Popen[bytes]:
-    """The courier, with the key in an environment of its own."""
-    environment = {name: value for name, value in os.environ.items() if name != "OPENAI_LOG"}
-    given = take_keys()
-    for name in given:
-        environment.pop(name, None)
-    environment[KEY] = model.key(given.get(model.key_name))
-    if model.is_local:
-        environment["NO_PROXY"] = environment["no_proxy"] = "*"
-    return subprocess.Popen(
-        [sys.executable, "-P", "-c", _RUN, str(_ROOT)],
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
+    """The courier, which inherits the environment as it is; this process is without keys from then on."""
+    model.require_key(has_key(model.key_name))
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-c", _RUN, str(_ROOT), model.key_name, "local" if model.is_local else ""],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+    finally:
+        blot_keys()

@@ -21,7 +21,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-KEY = "EVOLVE_COURIER_KEY"
+NO_KEY = "none"
+"""What a server of one's own is told, which wants some key and looks at none."""
 MOST_CHARS = 200_000
 """Of an answer; what a model says after that is cut off."""
 _MOST_MESSAGE = 300
@@ -37,15 +38,18 @@ class _Late(BaseException):
     """The request's time is up. No `except Exception` of a library stops it."""
 
 
-def main() -> None:
-    """Serves requests until standard input ends."""
+def main(key_name: str, local: str) -> None:
+    """Serves requests until standard input ends. `local`: no proxy leads to the server."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
     signal.signal(signal.SIGALRM, _late)
     with suppress(Exception):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
-    key = os.environ.pop(KEY)
+    key = os.environ.pop(key_name, "") or NO_KEY
+    os.environ.pop("OPENAI_LOG", None)
+    if local:
+        os.environ["NO_PROXY"] = os.environ["no_proxy"] = "*"
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # nothing that a library prints may look like an answer
     creates: dict[Any, Create] = {}

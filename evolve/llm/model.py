@@ -10,8 +10,6 @@ from evolve.ir.errors import EvolveError
 
 KEY_OF = {"openai": "OPENAI_API_KEY"}
 """The variable of the environment that holds the key, for each protocol that is spoken."""
-_NO_KEY = "none"
-"""What a server of one's own is told, which wants some key and looks at none."""
 _OTHERS = (
     "servers that speak OpenAI's chat protocol (vLLM, Ollama, llama.cpp and others) are reached by "
     "--model openai/NAME --api-base http://HOST:PORT/v1"
@@ -45,16 +43,12 @@ class Model:
         except ValueError:
             return host == "localhost"
 
-    def key(self, given: str | None) -> str:
-        """The key to send. Raises EvolveError `no-key` where there is none and the protocol's own server is
-        asked, which wants one."""
-        if given:
-            return given
-        if self.api_base is None:
+    def require_key(self, there: bool) -> None:
+        """Raises EvolveError `no-key` where none is there and the protocol's own server is asked."""
+        if not there and self.api_base is None:
             message = f"{self.text} needs a key, and {self.key_name} is not set"
             hint = f"export {self.key_name}=…, or name a server of your own with --api-base"
             raise EvolveError("no-key", message, hint=hint)
-        return _NO_KEY
 
 
 def read_model(text: str | None, api_base: str | None) -> Model:
