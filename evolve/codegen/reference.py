@@ -53,7 +53,7 @@ from evolve.ir.stmt import (
     Wait,
 )
 from evolve.ir.types import DType
-from evolve.ir.visit import children, leaves, local_buffers, rebuild
+from evolve.ir.visit import children, leaves, local_buffers, rebuild, variables
 
 _EXTRA = ("abs", "cnt")
 """What a sum keeps besides its value and error: the sum of absolute terms, and their number."""
@@ -108,7 +108,10 @@ class ReferenceEmitter:
         return "\n".join(lines) + "\n"
 
     def scalars(self) -> tuple[str, ...]:
-        return tuple(n for n in self.kernel.params if n not in self.globals)
+        """The kernel's, and the lengths of what it writes that are none of its parameters."""
+        given = tuple(n for n in self.kernel.params if n not in self.globals)
+        lengths = frozenset[str]().union(*(variables(e) for b in self._outputs() for e in b.extents))
+        return (*given, *sorted(lengths & self.kernel.implied))
 
     def arrays(self) -> tuple[ReferenceArray, ...]:
         out = []

@@ -63,7 +63,8 @@ def limited(operations: int = MAX_OPERATIONS) -> Iterator[None]:
     try:
         yield
     except isl.Error as e:
-        raise IslLimitError(str(e).splitlines()[0] if str(e) else "isl failed") from e
+        # Where in isl's own source it happened helps nobody.
+        raise IslLimitError(str(e).partition(" in /")[0] or "isl failed") from e
     finally:
         ctx.set_max_operations(outer)
         ctx.reset_operations()

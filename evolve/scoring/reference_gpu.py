@@ -85,10 +85,9 @@ class GpuReference:
     def _launches(self, r: CudaReference, sizes: Sizes) -> tuple[ConcreteLaunch, ...]:
         kernel = self.task.source.kernel
         # As `ReferenceEmitter.function` declares them: floats as they are, integers as long long.
-        named = zip(r.scalars, (n for n in kernel.params if n in r.scalars), strict=True)
         scalars = tuple(
-            _scalar(n, kernel.scalar(p).dtype.is_float, kernel.scalar(p).dtype.value, sizes[p])
-            for n, p in named
+            _scalar(n, kernel.scalar(n).dtype.is_float, kernel.scalar(n).dtype.value, sizes[n])
+            for n in r.scalars
         )
         args: tuple[BufferArg | ScalarArg, ...] = (*(BufferArg(a.name) for a in r.arrays), *scalars)
         grid = (_BLOCKS_PER_SM * self.worker.info.multiprocessors, 1, 1)

@@ -63,3 +63,26 @@ def test_rows_are_longer_than_a_warp_and_a_block_and_some_are_empty() -> None:
         lengths |= set((pointers[1:] - pointers[:-1]).tolist())
     assert 0 in lengths and max(lengths) > 512 and any(32 < n < 256 for n in lengths)
     assert any(sizes["col_size"] > 32 * sizes["rows"] for sizes, _ in original_plan(task))
+
+
+def test_a_histogram_whose_length_nothing_says_is_scored() -> None:
+    """Its reference has to know the length, which is none of the kernel's parameters."""
+    text = (
+        "__global__ void count(const int *x, int *hist, int n) {\n"
+        "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "    if (i < n) atomicAdd(&hist[x[i]], 1);\n}\n"
+    )
+    opened = open_problem(ProblemRequest("count.cu", text, device="sim:h200-sxm"))
+    compiled = opened.compile(opened.parse("split(i, 256)\nbind(i.o, grid.x)\nbind(i.i, thread.x)"))
+    assert compiled.verdict == "PROVED", compiled.diagnostics
+    good = render(compiled.payload)
+    task = opened.task
+
+    def judge(r: Rendered) -> Failure | Checked:
+        return Correctness(task, References(task)).check(r, compile_host(r.text, list(r.signatures)))
+
+    assert isinstance(judge(good), Checked)
+    damaged = good.text.replace("atomicAdd(", "atomicSub(", 1)
+    assert damaged != good.text
+    found = judge(replace(good, text=damaged))
+    assert isinstance(found, Failure) and found.judged
