@@ -26,9 +26,9 @@ WIDTH = 100
 
 ASSUMPTIONS = (
     "arrays do not overlap, and each starts at an address that is a multiple of 16 bytes",
-    "sizes are at least 1",
+    "nothing else writes or updates the arrays while it runs",
 )
-"""What the text takes for granted besides the guards, in words."""
+"""What the text takes for granted besides the guards, in words. Updates of the source may have been atomic."""
 
 
 def render(module: Module) -> Rendered:
@@ -180,7 +180,8 @@ def _heading(name: str, guard: Expr, e: EmittedKernel, kernel: Kernel) -> list[N
     if terms:
         out += [line(f"// {t}") for t in _wrapped("Valid when ", terms)]
     out.append(line(f"// Relies on this: {ASSUMPTIONS[0]}."))
-    out += [line(f"// And on this: {print_premise(c)}.") for c in kernel.contents]
+    others = [ASSUMPTIONS[1], *(print_premise(c) for c in kernel.contents)]
+    out += [line(f"// And on this: {x}.") for x in others]
     for size in sorted(kernel.implied):
         long = [b.name for b in kernel.buffers if any(size in variables(x) for x in b.extents)]
         if long:
