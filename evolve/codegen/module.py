@@ -28,7 +28,7 @@ ASSUMPTIONS = (
     "arrays do not overlap, and each starts at an address that is a multiple of 16 bytes",
     "nothing else writes or updates the arrays while it runs",
 )
-"""What the text takes for granted besides the guards, in words. Updates of the source may have been atomic."""
+"""What the text takes for granted besides the guards. Updates of the source may have been atomic."""
 
 
 def render(module: Module) -> Rendered:

@@ -152,6 +152,7 @@ def test_the_text_says_what_it_takes_for_granted() -> None:
         "// And on this: rowptr holds integers from 0, below col_size + 1, none less than the one before.\n"
         in text
     )
+    assert "// And on this: nothing else writes or updates the arrays while it runs.\n" in text
     assert "// col_size is how long col and val must be, along the first dimension.\n" in text
 
 
