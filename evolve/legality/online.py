@@ -17,7 +17,8 @@ Infinities: exp(-inf - -inf) is NaN. The source adds it when M = -inf; the targe
 may be temporary. There `safe` makes it 0: e_k <= m is shown, so e_k = -inf too, and the next factor is
 exp(-inf - m) = 0 whatever was added. The last factor is without `safe`: M = -inf gives NaN as in the source,
 something having been added. m = inf gives NaN in both: the e_k = inf is added to the same sum. An infinite
-weight makes its term infinite or NaN in both, but for exponentials that underflow.
+weight makes its term infinite or NaN in both, but for exponentials that underflow. Finite weights near the
+largest float may overflow on the way, as in any other order of summing, and then give NaN for a finite sum.
 """
 
 from __future__ import annotations
