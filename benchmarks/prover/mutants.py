@@ -45,8 +45,8 @@ from _pytest.runner import runtestprotocol
 from evolve.transforms import apply as transforms
 
 MODULES = (
-    "analysis", "bounds", "conflicts", "coverage", "equality", "flow", "instances", "limits", "model",
-    "proof", "prove", "races", "uniform", "value_flow",
+    "analysis", "bounds", "cells", "conflicts", "coverage", "equality", "flow", "geometry", "instances",
+    "limits", "model", "proof", "prove", "races", "uniform", "value_flow",
 )  # fmt: skip
 """Those that decide; placing barriers and wording are not among them."""
 TESTS = (

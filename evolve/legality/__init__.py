@@ -3,7 +3,7 @@
 `verdict`    Verdict, Limits (light); `prove.prove(source, target, limits)` loads islpy
 `barriers`   places barriers; the prover then checks them
 `instances`  statements with their instances
-`model`      who executes which statement instance when, on which cells
+`model`      who executes which statement instance when, on which cells (`geometry`, `cells`)
 `analysis`   a model and its conflicts, shared by placing and proving
 `asynchronous`  when copies that are only started have happened
 `conflicts`  accesses that meet in a cell, and which of them barriers order

@@ -24,7 +24,7 @@ from evolve.ir.printer import print_stmt
 from evolve.ir.stmt import Commit, For, Store, Wait
 from evolve.ir.types import Space
 from evolve.ir.visit import Site, loads, variables
-from evolve.legality.instances import ModelError, Moment, Statement
+from evolve.legality.instances import ModelError, Moment, Statement, value_at
 
 if TYPE_CHECKING:
     from evolve.legality.model import Model
@@ -72,7 +72,7 @@ def landings(model: Model, points: list[Point]) -> Mapping[str, IslObject]:
     first_wait = covering.lexmin()
     out: dict[str, IslObject] = {}
     for st in copies:
-        start = st.frame.map_to("", [model.value(st, x) for x in _padded(st.time[:length], length)])
+        start = st.frame.map_to("", [value_at(st.frame, x) for x in _padded(st.time[:length], length)])
         group = start.intersect_domain(st.instances).apply_range(later.intersect_range(commits)).lexmin()
         end = group.apply_range(first_wait)
         if not st.instances.is_subset(end.domain()):

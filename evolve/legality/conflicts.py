@@ -15,7 +15,7 @@ from evolve.ir.poly import IslObject, limited
 from evolve.ir.stmt import For, Reduce
 from evolve.ir.types import Space
 from evolve.ir.visit import variables
-from evolve.legality.instances import BarrierPoint, Statement
+from evolve.legality.instances import BarrierPoint, Statement, value_at
 from evolve.legality.model import Model
 
 
@@ -150,7 +150,7 @@ def _differ(meet: IslObject, first: IslObject, second: IslObject) -> IslObject:
 
 
 def _threads(model: Model, st: Statement) -> IslObject:
-    values = [model.value(st, t) for t in st.threads]
+    values = [value_at(st.frame, t) for t in st.threads]
     return st.frame.map_to("", values).intersect_domain(st.instances)
 
 

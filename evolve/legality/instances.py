@@ -30,6 +30,13 @@ def constant_at(e: Expr, ranges: Ranges) -> int | None:
     return low if low is not None and low == high else None
 
 
+def value_at(frame: Frame, x: Expr | str | int) -> IslObject:
+    """A loop variable, a number or an expression as a function of the instance."""
+    if isinstance(x, int):
+        return frame.constant(x)
+    return frame.env[x] if isinstance(x, str) else frame.affine(x)
+
+
 @dataclass(frozen=True)
 class Read:
     """A load in the value of a statement: `slot` counts loads in evaluation order.

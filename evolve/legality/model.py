@@ -44,10 +44,9 @@ from evolve.ir.data import terms as terms_of
 from evolve.ir.expr import Expr, Load, Select
 from evolve.ir.kernel import Kernel
 from evolve.ir.launches import phases
-from evolve.ir.layout import LayoutError, RegisterLayout, register_layouts, slot_of
+from evolve.ir.layout import LayoutError, RegisterLayout, register_layouts
 from evolve.ir.poly import Frame, IslObject, NonAffineError, Sizes, canonical_term, domain, path_terms
 from evolve.ir.printer import print_expr, print_stmt
-from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import (
     Alloc,
     Barrier,
@@ -65,18 +64,9 @@ from evolve.ir.stmt import (
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import Site, children, leaves, walk
 from evolve.legality.asynchronous import Point, extended, landing_at, landings
-from evolve.legality.instances import (
-    BarrierPoint,
-    Declared,
-    ModelError,
-    Moment,
-    Read,
-    Statement,
-    constant_at,
-)
-
-THREAD_AXES = (LoopKind.THREAD_X, LoopKind.THREAD_Y, LoopKind.THREAD_Z)
-GRID_AXES = (LoopKind.GRID_X, LoopKind.GRID_Y, LoopKind.GRID_Z)
+from evolve.legality.cells import Cells
+from evolve.legality.geometry import THREAD_AXES, geometry
+from evolve.legality.instances import BarrierPoint, Declared, ModelError, Moment, Read, Statement, value_at
 
 
 class Model:
@@ -105,7 +95,7 @@ class Model:
             if isinstance(site.stmt, Alloc):
                 self.declared[site.stmt.buffer.name] = Declared(site.stmt.buffer, site)
                 self.buffers[site.stmt.buffer.name] = site.stmt.buffer
-        self.geometries = tuple(self._geometry(body) for body in phases(kernel.body))
+        self.geometries = tuple(geometry(kernel, body) for body in phases(kernel.body))
         self.layouts: dict[str, RegisterLayout] = {}
         if like is not None:
             self.layouts = like.layouts
@@ -119,7 +109,7 @@ class Model:
         self.points: list[Point] = []
         self._prefix = prefix
         self._like = like
-        self._held: set[tuple[str, str, tuple[Expr, ...]]] = set()
+        self._cells = Cells(kernel, self.declared, self.geometries, self.layouts)
         self._launch = 0
         self._collect(kernel.body, (), (), _Clock((), [0]))
         lengths = [len(s.time) for s in self.statements] + [len(b.time) for b in self.barriers]
@@ -137,21 +127,6 @@ class Model:
         """Grid axes in use, of the model of a single launch."""
         (only,) = self.geometries
         return only.grid
-
-    def _geometry(self, body: Block) -> Geometry:
-        threads = dict.fromkeys(THREAD_AXES, 1)
-        kinds: set[LoopKind] = set()
-        for site in walk(body):
-            loop = site.stmt
-            if not isinstance(loop, For):
-                continue
-            kinds.add(loop.kind)
-            if loop.kind.is_thread:
-                n = constant_at(loop.extent, ranges_at(self.kernel, site.path))
-                if n is None:
-                    raise ModelError("E-THREADS", f"thread loop {loop.var} has no constant extent")
-                threads[loop.kind] = max(threads[loop.kind], n)
-        return Geometry(threads, tuple(k for k in GRID_AXES if k in kinds))
 
     def _collect(
         self, block: Block, path: tuple[For | If, ...], sides: tuple[bool, ...], clock: _Clock
@@ -207,8 +182,8 @@ class Model:
                         "E-BIND", f"{loop.kind.value} is bound twice around one statement: {loop.var}"
                     )
                 by_kind[loop.kind] = loop.var
-        geometry = self.geometries[self._launch]
-        for axis in geometry.grid:
+        launch = self.geometries[self._launch]
+        for axis in launch.grid:
             if axis not in by_kind:
                 raise ModelError("E-GRID", f"a statement stands outside the {axis.value} loop")
         private = self.buffers[leaf.buffer].space is Space.REGISTER
@@ -219,7 +194,7 @@ class Model:
             # Iteration t of a scan leaves its result with thread t.
             by_kind.update((LoopKind.THREAD_X, x.var) for x in loops if x.kind.is_scan)
         for axis in THREAD_AXES:
-            n = geometry.threads[axis]
+            n = launch.threads[axis]
             if axis in by_kind:
                 threads.append(by_kind[axis])
             elif private and n > 1:
@@ -240,7 +215,7 @@ class Model:
             v = frame.env[d]
             inst = inst.intersect(v.ge_set(frame.constant(0))).intersect(v.lt_set(frame.constant(n)))
         reads = tuple(_reads(frame, leaf.value, inst))
-        blocks = tuple(by_kind[a] for a in geometry.grid)
+        blocks = tuple(by_kind[a] for a in launch.grid)
         self.statements.append(
             Statement(
                 name, leaf, site, frame, inst.coalesce(), blocks, tuple(threads), time, reads, self._launch
@@ -295,18 +270,10 @@ class Model:
                     refuted=False,
                 )
 
-    def value(self, st: Statement | BarrierPoint, x: Expr | str | int) -> IslObject:
-        """A loop variable, a number or an expression as a function of the statement's instance."""
-        if isinstance(x, int):
-            return st.frame.constant(x)
-        if isinstance(x, str):
-            return st.frame.env[x]
-        return st.frame.affine(x)
-
     def time_map(self, st: Statement | BarrierPoint, tail: tuple[int, ...] = ()) -> IslObject:
         """Instances to times, all of one length."""
         padded = (*st.time, *(0,) * (self.depth - len(st.time)), *tail)
-        return st.frame.map_to("", [self.value(st, x) for x in padded]).intersect_domain(st.instances)
+        return st.frame.map_to("", [value_at(st.frame, x) for x in padded]).intersect_domain(st.instances)
 
     def end_map(self, st: Statement, tail: tuple[int, ...] = ()) -> IslObject:
         """Instances to the times from which on they have happened: later than `time_map` for a copy that is
@@ -328,7 +295,7 @@ class Model:
         else:
             kinds = {x.kind: x.var for x in st.site.loops}
             coords = [kinds.get(a, 0) for a in self.grid_axes]
-        return st.frame.map_to("", [self.value(st, x) for x in coords]).intersect_domain(st.instances)
+        return st.frame.map_to("", [value_at(st.frame, x) for x in coords]).intersect_domain(st.instances)
 
     def cells(
         self,
@@ -343,62 +310,8 @@ class Model:
 
         Raises NonAffineError for subscripts outside isl's language, ModelError E-OWNER.
         """
-        values = [st.frame.affine(i) for i in indices]
         where = st.instances if where is None else where
-        tags = [self.value(st, x) for x in self._tags(st, buffer, indices, physical, where)]
-        return st.frame.map_to(buffer, [*tags, *values]).intersect_domain(where)
-
-    def _tags(
-        self, st: Statement, buffer: str, indices: tuple[Expr, ...], physical: bool, where: IslObject
-    ) -> list[Expr | str | int]:
-        declared = self.declared.get(buffer)
-        if declared is None or declared.buffer.space is Space.GLOBAL:
-            return []
-        tags: list[Expr | str | int] = list(st.blocks)
-        around = [x for x in declared.site.loops if not (x.kind.is_grid or x.kind.is_thread)]
-        terms = tuple(path_terms(declared.site.path).values())
-        if declared.buffer.space is Space.SHARED:
-            if any(x.kind.is_thread for x in declared.site.loops):
-                raise ModelError("E-SHARED-SCOPE", f"shared buffer {buffer} is declared inside a thread loop")
-            return tags if physical else [*tags, *(x.var for x in around), *terms]
-        tags += [*(x.var for x in around), *terms]
-        layout = self.layouts.get(buffer)
-        owners: set[LoopKind] = set()
-        if layout is not None:
-            owners = {d.axis for dim in layout.dims for d in dim if d.axis is not None}
-            self._owned(st, layout, indices, where)
-        for axis, t in zip(THREAD_AXES, st.threads, strict=True):
-            if axis not in owners and self.geometries[st.launch].threads[axis] > 1:
-                tags.append(t)
-        return tags
-
-    def _owned(
-        self, st: Statement, layout: RegisterLayout, indices: tuple[Expr, ...], where: IslObject
-    ) -> None:
-        """Raises ModelError E-OWNER unless the accessing thread holds the element in the slot that
-        code generation will address: owner and slots must spell the logical index, digit by digit."""
-        key = (st.name, layout.buffer, indices)
-        if key in self._held or not layout.is_distributed:
-            return
-        try:
-            slots = iter(slot_of(layout, indices, st.site.loops, ranges_at(self.kernel, st.site.path)))
-        except LayoutError as e:
-            raise ModelError(e.code, e.message) from e
-        by_kind = {x.kind: x.var for x in st.site.loops}
-        combining = next((x.var for x in st.site.loops if x.kind.is_combine), None)
-        good = where
-        for dim, subscript in zip(layout.dims, indices, strict=True):
-            spelled = st.frame.constant(0)
-            for position, digit in enumerate(dim):
-                name = None if digit.axis is None else combining or by_kind.get(digit.axis)
-                v = st.frame.affine(next(slots)) if digit.axis is None else self.value(st, name or 0)
-                good = good.intersect(v.ge_set(st.frame.constant(0))) if position else good
-                good = good.intersect(v.lt_set(st.frame.constant(digit.extent))) if position else good
-                spelled = spelled.add(v.mul(st.frame.constant(digit.stride)))
-            good = good.intersect(spelled.eq_set(st.frame.affine(subscript)))
-        if not where.is_subset(good):
-            raise ModelError("E-OWNER", f"owner and slot of {layout.buffer} do not spell the subscript")
-        self._held.add(key)
+        return self._cells.of(st, buffer, indices, where, physical)
 
     def write(self, st: Statement, *, physical: bool = False) -> IslObject:
         """Instances to the cell the statement stores or reduces into."""
@@ -416,14 +329,6 @@ class Model:
     def written(self) -> frozenset[str]:
         """Buffers that some statement writes."""
         return frozenset(s.leaf.buffer for s in self.statements)
-
-
-@dataclass(frozen=True)
-class Geometry:
-    """Of a launch: threads of a block by axis, and the grid axes in use."""
-
-    threads: Mapping[LoopKind, int]
-    grid: tuple[LoopKind, ...]
 
 
 @dataclass(frozen=True)

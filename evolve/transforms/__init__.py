@@ -22,5 +22,5 @@ it checks a cheap local precondition and leaves it to `evolve.legality` whether 
               dependences seen at a glance (`order`) are not offered to be broken
 `patterns`    statements that stand for programs; `shapes` what they ask of a kernel
 `call`        arguments resolved against a kernel, and the table of primitives
-`names`       what a program's names mean; `edit` finding, replacing, tidying
+`names`       what a program's names mean; `edit` finding, replacing, tidying; `places` where a copy may stand
 """

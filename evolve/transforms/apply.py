@@ -4,52 +4,24 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from importlib import import_module
 
 from evolve.dsl.diagnostic import RefusedError
 from evolve.dsl.program import Program, Statement
 from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Block, For, If
 from evolve.ir.verify import verify
-from evolve.transforms import (
-    grids,
-    hints,
-    iteration,
-    knowledge,
-    loops,
-    mapping,
-    memory,
-    nests,
-    online,
-    overlap,
-    patterns,
-    private,
-    reductions,
-    scans,
-    writes,
-)
+from evolve.transforms import patterns
 from evolve.transforms.call import TRANSFORMS, Call
 from evolve.transforms.edit import tidy
 from evolve.transforms.names import NameTable
 
 _FAMILIES = (
-    grids,
-    hints,
-    iteration,
-    knowledge,
-    loops,
-    mapping,
-    memory,
-    nests,
-    online,
-    overlap,
-    patterns,
-    private,
-    reductions,
-    scans,
-    writes,
+    *("grids", "hints", "iteration", "knowledge", "loops", "mapping", "memory", "nests", "online", "overlap"),
+    *("private", "reductions", "scans", "writes"),
 )
-"""Imported so that they register their primitives."""
-
+for _family in _FAMILIES:
+    import_module(f"evolve.transforms.{_family}")  # registers its primitives
 
 MAX_DEPTH = 48
 MAX_LOOPS = 256

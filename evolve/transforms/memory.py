@@ -19,6 +19,7 @@ from evolve.ir.visit import fresh, leaves, loads, map_block_exprs, map_expr, rew
 from evolve.transforms.call import Call, Result, loop_of, transform
 from evolve.transforms.edit import declared_in, guard, less, reads_memory, replace_loop, touched
 from evolve.transforms.names import claim, taken_names
+from evolve.transforms.places import check_runs_in_order, check_scope
 from evolve.transforms.window import Reach, Window, aligned, check_inside, window_of
 
 T = TypeVar("T")
@@ -36,22 +37,15 @@ def stage(call: Call) -> Result:
     site = call.site("at")
     at = loop_of(site)
     space = Space(call.word("scope"))
-    if at.kind.is_combine or at.kind is LoopKind.VECTOR:
-        raise RefusedError("E-LOOP-KIND", f"{at.var} is a {at.kind.value} loop")
-    thread = next((x for x in (*site.loops, at) if x.kind.is_thread), None)
-    if space is Space.SHARED and thread is not None:
-        raise RefusedError(
-            "E-SHARED-SCOPE",
-            f"{at.var} is inside thread loop {thread.var}: shared memory belongs to the whole block",
-            repair="stage at a loop around the thread loops, or in registers",
-        )
-    grid = next((s.stmt.var for s in walk(at.body) if isinstance(s.stmt, For) and s.stmt.kind.is_grid), None)
-    if grid is not None:
-        raise RefusedError(
-            "E-GRID-NEST",
-            f"a copy at {at.var} would stand beside the grid loop {grid}",
-            repair=f"stage at {grid} or inside it",
-        )
+    check_runs_in_order(at)
+    check_scope(
+        at,
+        site,
+        space,
+        what="a copy",
+        outside="stage at a loop around the thread loops, or in registers",
+        verb="stage",
+    )
     if source.name in touched(at.body)[1] or source.name in declared_in(at.body):
         raise RefusedError(
             "E-STAGE-WRITTEN",

@@ -32,6 +32,7 @@ from evolve.transforms.call import Call, Result, loop_of, transform
 from evolve.transforms.edit import constant_extent, replace_loop
 from evolve.transforms.memory import MAX_SHARED_BYTES
 from evolve.transforms.names import claim, taken_names
+from evolve.transforms.places import check_runs_in_order, check_scope
 from evolve.transforms.window import Reach, Window, check_inside, window_of
 
 Cell: TypeAlias = dict[str, Expr]
@@ -101,23 +102,15 @@ def privatize(call: Call) -> Result:
 def _check_place(site: Site, at: For, target: Buffer) -> None:
     if target.space is Space.REGISTER:
         raise RefusedError("E-NO-CHANGE", f"{target.name} is in registers, every thread has its own")
-    if at.kind.is_combine or at.kind is LoopKind.VECTOR:
-        raise RefusedError("E-LOOP-KIND", f"{at.var} is a {at.kind.value} loop")
-    thread = next((x for x in (*site.loops, at) if x.kind.is_thread), None)
-    if thread is not None:
-        raise RefusedError(
-            "E-SHARED-SCOPE",
-            f"{at.var} is inside thread loop {thread.var}: shared memory belongs to the whole block",
-            repair="privatize at a loop around the thread loops",
-        )
-    inner = (s.stmt for s in walk(at.body) if isinstance(s.stmt, For))
-    grid = next((x.var for x in inner if x.kind.is_grid), None)
-    if grid is not None:
-        raise RefusedError(
-            "E-GRID-NEST",
-            f"what starts and merges the copy at {at.var} would stand beside the grid loop {grid}",
-            repair=f"privatize at {grid} or inside it",
-        )
+    check_runs_in_order(at)
+    check_scope(
+        at,
+        site,
+        Space.SHARED,
+        what="what starts and merges the copy",
+        outside="privatize at a loop around the thread loops",
+        verb="privatize",
+    )
 
 
 def _updates(at: For, target: Buffer) -> Iterator[Site]:

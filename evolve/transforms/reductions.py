@@ -78,15 +78,21 @@ def block_reduce(call: Call) -> Result:
                 f"{loop} has {threads} iterations; a block reduces over whole warps, multiples of 32",
                 repair=f"warp_reduce({loop})" if threads in (2, 4, 8, 16) else f"split({loop}, 256)",
             )
-        above = next((x for x in loop_at(kernel, loop)[1].loops if x.kind.is_thread), None)
-        if above is not None:
-            raise RefusedError(
-                "E-REDUCE-NEST",
-                f"a block reduces once for all its threads, {loop} is inside the thread loop {above.var}",
-                repair=f"warp_reduce({loop})",
-            )
+        check_once_a_block(kernel, loop, "reduces", repair=f"warp_reduce({loop})")
         kernel = _share(kernel, loop, threads, _BLOCK, call.note)
     return kernel, call.names
+
+
+def check_once_a_block(kernel: Kernel, loop: str, does: str, *, repair: str) -> None:
+    """Raises RefusedError E-REDUCE-NEST for a loop inside a thread loop: what a block does together it does
+    once."""
+    above = next((x for x in loop_at(kernel, loop)[1].loops if x.kind.is_thread), None)
+    if above is not None:
+        raise RefusedError(
+            "E-REDUCE-NEST",
+            f"a block {does} once for all its threads, {loop} is inside the thread loop {above.var}",
+            repair=repair,
+        )
 
 
 @transform("split_reduction")

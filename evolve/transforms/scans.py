@@ -41,7 +41,7 @@ from evolve.transforms.call import Call, Result, transform
 from evolve.transforms.edit import declared_in, loop_at, replace_loop
 from evolve.transforms.mapping import with_kind
 from evolve.transforms.names import taken_names
-from evolve.transforms.reductions import WARP, threads_of
+from evolve.transforms.reductions import WARP, check_once_a_block, threads_of
 
 
 @transform("scan")
@@ -69,13 +69,7 @@ def _kind(kernel: Kernel, name: str, threads: int) -> LoopKind:
             f"{name} has {threads} iterations; a scan goes over 2, 4, 8, 16 lanes or whole warps",
             repair=f"split({name}, 32) and scan the inner loop",
         )
-    above = next((x for x in loop_at(kernel, name)[1].loops if x.kind.is_thread), None)
-    if above is not None:
-        raise RefusedError(
-            "E-REDUCE-NEST",
-            f"a block scans once for all its threads, {name} is inside the thread loop {above.var}",
-            repair=f"split({name}, 32) and scan the inner loop",
-        )
+    check_once_a_block(kernel, name, "scans", repair=f"split({name}, 32) and scan the inner loop")
     return LoopKind.SCAN_BLOCK
 
 

@@ -17,6 +17,7 @@ from evolve.transforms.call import Call, Result, loop_of, transform
 from evolve.transforms.edit import declared_in, guard, reads_memory, replace_loop
 from evolve.transforms.memory import check_stage_size
 from evolve.transforms.names import claim, taken_names
+from evolve.transforms.places import check_runs_in_order, check_scope
 from evolve.transforms.window import Reach, Window, window_of
 
 
@@ -50,24 +51,17 @@ def cache_write(call: Call) -> Result:
 
 def _check_place(at: For, site: Site, target: Buffer, space: Space) -> None:
     """Raises RefusedError where a copy cannot stand."""
-    if at.kind.is_combine or at.kind is LoopKind.VECTOR:
-        raise RefusedError("E-LOOP-KIND", f"{at.var} is a {at.kind.value} loop")
+    check_runs_in_order(at)
     if target.space is Space.REGISTER:
         raise RefusedError("E-NO-CHANGE", f"{target.name} is already in registers")
-    thread = next((x for x in (*site.loops, at) if x.kind.is_thread), None)
-    if space is Space.SHARED and thread is not None:
-        raise RefusedError(
-            "E-SHARED-SCOPE",
-            f"{at.var} is inside thread loop {thread.var}: shared memory belongs to the whole block",
-            repair="keep the copy in registers, or at a loop around the thread loops",
-        )
-    grid = next((s.stmt.var for s in walk(at.body) if isinstance(s.stmt, For) and s.stmt.kind.is_grid), None)
-    if grid is not None:
-        raise RefusedError(
-            "E-GRID-NEST",
-            f"a copy at {at.var} would stand beside the grid loop {grid}",
-            repair=f"write out at {grid} or inside it",
-        )
+    check_scope(
+        at,
+        site,
+        space,
+        what="a copy",
+        outside="keep the copy in registers, or at a loop around the thread loops",
+        verb="write out",
+    )
 
 
 def _stores(at: For, site: Site, buffer: str) -> list[Reach]:

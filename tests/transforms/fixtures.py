@@ -101,30 +101,15 @@ def triangle() -> Kernel:
 
 def running() -> Kernel:
     """y[row, c] = sum of x[row, 0..c]: a scan, whose order matters."""
-    rows, cols, row, c = var("rows"), var("cols"), var("row"), var("c")
-    body = (
-        Alloc(buf("s", space=Space.REGISTER)),
-        Store("s", (), Const(0.0, F32), origin("S0", "row")),
-        loop(
-            "c",
-            cols,
-            Reduce("s", (), SUM, ld("x", row, c), origin("S1", "row", "c")),
-            Store("y", (row, c), ld("s"), origin("S2", "row", "c")),
-        ),
-    )
-    return checked(
-        Kernel(
-            "running",
-            ("x", "y", "rows", "cols"),
-            (buf("x", rows, cols), buf("y", rows, cols)),
-            SIZES,
-            Block((loop("row", rows, *body, kind=LoopKind.PARALLEL),)),
-        )
-    )
+    return _running("running", "x", "y")
 
 
 def cascade() -> Kernel:
     """y[row, c] = sum of y[row, 0..c], in place."""
+    return _running("cascade", "y")
+
+
+def _running(name: str, source: str, *others: str) -> Kernel:
     rows, cols, row, c = var("rows"), var("cols"), var("row"), var("c")
     body = (
         Alloc(buf("s", space=Space.REGISTER)),
@@ -132,15 +117,16 @@ def cascade() -> Kernel:
         loop(
             "c",
             cols,
-            Reduce("s", (), SUM, ld("y", row, c), origin("S1", "row", "c")),
+            Reduce("s", (), SUM, ld(source, row, c), origin("S1", "row", "c")),
             Store("y", (row, c), ld("s"), origin("S2", "row", "c")),
         ),
     )
+    arrays = (source, *others)
     return checked(
         Kernel(
-            "cascade",
-            ("y", "rows", "cols"),
-            (buf("y", rows, cols),),
+            name,
+            (*arrays, "rows", "cols"),
+            tuple(buf(a, rows, cols) for a in arrays),
             SIZES,
             Block((loop("row", rows, *body, kind=LoopKind.PARALLEL),)),
         )

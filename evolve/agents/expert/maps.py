@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import lcm
 
 from evolve.agents.expert.facts import Facts
-from evolve.agents.expert.grids import on_grid
+from evolve.agents.expert.grids import on_grid, rows_of_threads
 from evolve.agents.expert.shape import Inner, Shape
 from evolve.agents.expert.sketch import Sketch
 from evolve.agents.expert.text import call, choice, in_order, program
@@ -168,25 +168,15 @@ def vector_rows(shape: Shape, sizes: dict[str, int]) -> Iterator[Sketch]:
             threads = [t for t in (128, 256, 64) if t * width <= shape.trips[fast]] or [64]
             if not facts.multiple(row, rows) or not facts.multiple(fast, width * lcm(*threads)):
                 continue
-            rest, lanes = (f"{fast}.o", [f"{fast}.i"]) if width > 1 else (fast, [])
-            binds = on_grid(
-                [*((x, shape.trips[x]) for x in others), (f"{row}.o", shape.trips[row] // rows)],
-                (f"{rest}.o", shape.trips[fast] // (width * threads[0])),
-            )
-            if binds is None:
+            lines = rows_of_threads(shape, others, row, fast, rows=rows, width=width, threads=threads)
+            if lines is None:
                 continue
             yield Sketch(
                 program(
                     facts.statement(),
-                    in_order(shape.parallel, [*others, row, fast]),
-                    f"split({row}, {rows})",
-                    f"split({fast}, {width})" if lanes else None,
-                    f"split({rest}, {choice(threads)})",
-                    call("reorder", [f"{row}.o", f"{rest}.o", f"{rest}.i", f"{row}.i", *lanes]),
-                    *binds,
-                    f"bind({rest}.i, thread.x)",
+                    *lines,
                     call("unroll", [f"{row}.i", *(x.name for x in shape.inner)]),
-                    f"vectorize({fast}.i, {width})" if lanes else None,
+                    f"vectorize({fast}.i, {width})" if width > 1 else None,
                 ),
                 f"{width} elements an access, {rows} rows a thread: what the rows share is loaded once",
                 ("global_accesses", "redundant_l2", "latency"),

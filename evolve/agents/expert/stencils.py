@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from evolve.agents.expert.facts import Facts
-from evolve.agents.expert.grids import on_grid
+from evolve.agents.expert.grids import on_grid, rows_of_threads
 from evolve.agents.expert.shape import Shape
 from evolve.agents.expert.sketch import Sketch
 from evolve.agents.expert.text import call, choice, each, in_order, program
@@ -145,22 +145,13 @@ def rows_a_thread(shape: Shape, sizes: dict[str, int]) -> Iterator[Sketch]:
         copies = copied if lanes else []
         last = [f"{b}_rows.{shape.ranks[b] - 1}" for b in copies]
         for rows in ROWS if not copies else FEW_ROWS:
-            binds = on_grid(
-                [*((x, shape.trips[x]) for x in others), (f"{row}.o", -(-shape.trips[row] // rows))],
-                (f"{rest}.o", -(-shape.trips[fast] // (width * THREADS_OF_ROWS[0]))),
-            )
-            if binds is None:
+            lines = rows_of_threads(shape, others, row, fast, rows=rows, width=width, threads=THREADS_OF_ROWS)
+            if lines is None:
                 continue
             yield Sketch(
                 program(
                     facts.statement(),
-                    in_order(shape.parallel, [*others, row, fast]),
-                    f"split({row}, {rows})",
-                    f"split({fast}, {width})" if lanes else None,
-                    f"split({rest}, {choice(list(THREADS_OF_ROWS))})",
-                    call("reorder", [f"{row}.o", f"{rest}.o", f"{rest}.i", f"{row}.i", *lanes]),
-                    *binds,
-                    f"bind({rest}.i, thread.x)",
+                    *lines,
                     *(f"{b}_rows = stage({b}, at={rest}.i, scope=register)" for b in copies),
                     call("vectorize", last, width),
                     call("unroll", [f"{b}_rows.{shape.ranks[b] - 2}" for b in copies] + each("o", last)),

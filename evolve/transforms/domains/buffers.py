@@ -1,0 +1,61 @@
+"""Which buffers a parameter may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from evolve.dsl.registry import Domain
+from evolve.ir.effects import Mode
+from evolve.ir.stmt import Reduce
+from evolve.ir.types import Cache, Space
+from evolve.ir.visit import leaves
+from evolve.transforms.domains.rule import Chosen, rule
+from evolve.transforms.view import View
+
+
+@rule
+def read_in(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Buffers in one of these spaces that are read inside a loop."""
+    assert domain.of is not None
+    for buffer in view.used(chosen[domain.of], Mode.READ):
+        if view.space(buffer).value in domain.values:
+            yield buffer
+
+
+@rule
+def stored_in(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Arrays of the kernel that are stored and nothing else inside a loop."""
+    assert domain.of is not None
+    loop = chosen[domain.of]
+    other = {*view.used(loop, Mode.READ), *view.used(loop, Mode.REDUCE)}
+    for buffer in view.used(loop, Mode.WRITE):
+        if view.space(buffer) is Space.GLOBAL and buffer not in other:
+            yield buffer
+
+
+@rule
+def reduced_in(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Buffers reduced into inside a loop that are not in registers."""
+    assert domain.of is not None
+    for buffer in view.used(chosen[domain.of], Mode.REDUCE):
+        if view.space(buffer) is not Space.REGISTER:
+            yield buffer
+
+
+@rule
+def reduced(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Buffers that are reduced into and not in registers."""
+    found = dict.fromkeys(leaf.buffer for leaf, _ in leaves(view.kernel.body) if isinstance(leaf, Reduce))
+    yield from (buffer for buffer in found if view.space(buffer) is not Space.REGISTER)
+
+
+@rule
+def arrays(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Arrays in global memory that nothing is said of to the caches."""
+    yield from (b.name for b in view.kernel.buffers if b.cache is Cache.DEFAULT)
+
+
+@rule
+def shared(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Arrays in shared memory."""
+    yield from (name for name, b in view.local.items() if b.space is Space.SHARED and b.extents)
