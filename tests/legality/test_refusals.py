@@ -28,7 +28,7 @@ from evolve.ir.kernel import Kernel, Scalar
 from evolve.ir.stmt import Alloc, Block, Buffer, For, Reduce, Stmt, Store
 from evolve.ir.types import MAX, DType, LoopKind, Space
 from evolve.ir.visit import map_expr, rewrite
-from evolve.legality import model
+from evolve.legality import cells
 from evolve.legality.prove import prove
 from evolve.legality.verdict import Limits, Status
 from tests import kernels_ir as lifted
@@ -124,13 +124,13 @@ def test_slots_must_spell_the_subscript(monkeypatch: pytest.MonkeyPatch) -> None
     """What code generation addresses is not taken on trust."""
     wrong = replace(scheduled.softmax_block(), max_threads=512)
     assert prove(lifted.softmax(), wrong).proved
-    right_slot = model.slot_of
+    right_slot = cells.slot_of
 
     def one_off(*args: Any) -> tuple[Expr, ...]:
         slots = right_slot(*args)
         return (*slots[:-1], mod(add(slots[-1], 1), 4)) if slots else slots
 
-    monkeypatch.setattr(model, "slot_of", one_off)
+    monkeypatch.setattr(cells, "slot_of", one_off)
     other = replace(wrong, max_threads=1024)
     refused(lifted.softmax(), other, "E-OWNER")
 
