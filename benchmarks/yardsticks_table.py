@@ -1,6 +1,6 @@
 """What `benchmarks.yardsticks` measured, as the table of the README.
 
-    python -m benchmarks.yardsticks_table benchmarks/results/yardsticks-h200.json
+python -m benchmarks.yardsticks_table benchmarks/results/yardsticks-h200.json
 """
 
 from __future__ import annotations

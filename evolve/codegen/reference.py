@@ -294,12 +294,12 @@ class ReferenceEmitter:
         if s.buffer in self.whole.buffers:
             raise CodegenError(f"what {s.buffer} gathers depends on roundings, and has no GPU reference")
         if not s.value.dtype.is_float:
-            function = {"sum": "atomicAdd", "min": "ev_atomic_min", "max": "ev_atomic_max"}[s.monoid.name]
+            function = {"sum": "ev_atomic_add", "min": "ev_atomic_min", "max": "ev_atomic_max"}[s.monoid.name]
             return [line(f"{function}(&{name}, (double)({self.plain(s.value, path)}));")]
         error, size, count = (f"{self.names.of(f'{s.buffer}.{x}')}{at}" for x in ("err", *_EXTRA))
         out = [line(f"const ev_num ev_term = {self.number(s.value, path)};")]
         parts = ((name, "ev_term.v"), (error, "ev_term.e"), (size, "ev_abs(ev_term.v)"), (count, "1.0"))
-        return [scope("", [*out, *(line(f"atomicAdd(&{place}, {value});") for place, value in parts)])]
+        return [scope("", [*out, *(line(f"ev_atomic_add(&{place}, {value});") for place, value in parts)])]
 
     # ---- expressions
 

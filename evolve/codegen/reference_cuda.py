@@ -23,7 +23,17 @@ from evolve.ir.visit import variables
 
 FUNCTION = "evolve_reference"
 
-EXTREMES = """
+AMONG_THREADS = """
+// A warp whose lanes all add to one place adds once: a sum of everything would queue up there otherwise.
+__device__ inline void ev_atomic_add(double* place, double value) {
+    const unsigned all = 0xffffffffu, active = __activemask();
+    if (active != all || __match_any_sync(all, (unsigned long long)place) != all) {
+        atomicAdd(place, value);
+        return;
+    }
+    for (int lanes = 16; lanes > 0; lanes /= 2) value += __shfl_xor_sync(all, value, lanes);
+    if (threadIdx.x % 32 == 0) atomicAdd(place, value);
+}
 __device__ inline void ev_atomic_min(double* place, double value) {
     unsigned long long* const bits = (unsigned long long*)place;
     unsigned long long old = atomicCAS(bits, 0ull, 0ull), seen;
@@ -41,7 +51,7 @@ __device__ inline void ev_atomic_max(double* place, double value) {
     }
 }
 """
-"""Least and greatest values among threads: integers kept in doubles, never NaN."""
+"""What threads in blocks of one dimension gather in doubles; least and greatest are integers, never NaN."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +79,8 @@ def render_reference_cuda(kernel: Kernel) -> CudaReference:
     bodies += [[_stride(emitter.elements(b), body)] for b, body in emitter.finishes()]
     names = tuple(f"{FUNCTION}_{i}" for i in range(len(bodies)))
     functions = "\n".join(emitter.function(n, body) for n, body in zip(names, bodies, strict=True))
-    extremes = EXTREMES if "ev_atomic_" in functions else ""
-    text = prelude(functions) + RUNTIME + extremes + "\n" + functions
+    gathering = AMONG_THREADS if "ev_atomic_" in functions else ""
+    text = prelude(functions) + RUNTIME + gathering + "\n" + functions
     return CudaReference(text, names, emitter.arrays(), emitter.scalars())
 
 

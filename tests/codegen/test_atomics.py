@@ -105,25 +105,28 @@ def test_each_type_is_updated_as_in_the_source(
     ("name", "kind"),
     [("atomicAdd", "int"), ("atomicAdd", "float"), ("atomicMin", "int"), ("atomicMax", "int")],
 )
-def test_the_gpu_reference_is_that_of_the_host(name: str, kind: str, cache: Path) -> None:
-    """Eight threads update the same few elements of the reference."""
+@pytest.mark.parametrize(("places", "threads"), [(8, 4), (8, 32), (1, 32)])
+def test_the_gpu_reference_is_that_of_the_host(
+    name: str, kind: str, places: int, threads: int, cache: Path
+) -> None:
+    """Two blocks update the same few elements of the reference; whole warps of them add to one element."""
     found = gathering(name, kind)
     rng = np.random.default_rng(4)
     dtype = np.float32 if kind == "float" else np.int32
     arrays = {
-        "where": rng.integers(0, 8, 50).astype(np.int32),
-        "x": rng.integers(-99, 99, 50).astype(dtype),
+        "where": rng.integers(0, places, 200).astype(np.int32),
+        "x": rng.integers(-99, 99, 200).astype(dtype),
         "y": rng.integers(-99, 99, 8).astype(dtype),
     }
-    values, errors = reference(found.kernel, arrays, {"n": 50}, cache)
+    values, errors = reference(found.kernel, arrays, {"n": 200}, cache)
     r = render_reference_cuda(found.kernel)
     assert compile_cuda(r.text, "sm_90").ok
     held = {
         a.name: arrays[a.buffer] if a.role is Role.INPUT else np.zeros(arrays[a.buffer].shape)
         for a in r.arrays
     }
-    args = (*(BufferArg(a.name) for a in r.arrays), ScalarArg("n", "i64", 50))
-    launches = [ConcreteLaunch(k, args, (2, 1, 1), (4, 1, 1)) for k in r.kernels]
+    args = (*(BufferArg(a.name) for a in r.arrays), ScalarArg("n", "i64", 200))
+    launches = [ConcreteLaunch(k, args, (2, 1, 1), (threads, 1, 1)) for k in r.kernels]
     outputs = {a.name for a in r.arrays if a.role is not Role.INPUT}
     run = execute(compile_host(r.text, list(r.kernels), cache), launches, held, outputs)
     assert run.findings == ()
