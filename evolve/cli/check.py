@@ -18,24 +18,29 @@ def command(
 ) -> int:
     """Prove or refute a transform program.
 
-    PROVED means that it computes what the kernel computes.
+    PROVED means that it computes what the kernel computes, under the assumptions printed with it.
 
     Exit status 0 if PROVED, 1 if REFUTED or UNKNOWN.
     """
     from evolve.cli.inputs import compile_program, open_problem, problem_request, program_text
     from evolve.cli.output import Output
     from evolve.events.schema import as_json
+    from evolve.report.display import premises
     from evolve.report.refusals import Texts, refusal_lines
 
     with Output(json) as output:
         request = problem_request(kernel, entry, workload, device, numerics, program)
         problem = open_problem(request)
+        info = problem.info()
         text = program_text(program)
         compiled = compile_program(problem, program, text)
         diagnostics = [{name: as_json(one.get(name)) for name in _FIELDS} for one in compiled.diagnostics]
         if output.as_json:
-            output.document({"verdict": compiled.verdict, "diagnostics": diagnostics})
+            document = {"verdict": compiled.verdict, "diagnostics": diagnostics}
+            output.document(document | {"numerics": info.numerics, "assumed": list(info.assumptions)})
         texts = Texts(str(program), text, request.kernel_file, request.kernel_text)
         told = (line for one in compiled.diagnostics for line in refusal_lines(as_json(one), texts))
         output.text("\n".join([*told, compiled.verdict]))
+        if compiled.verdict == "PROVED":
+            output.text("\n".join(premises(info, text)))
         return 0 if compiled.verdict == "PROVED" else 1

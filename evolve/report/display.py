@@ -11,7 +11,7 @@ from typing import Protocol
 from evolve.events.schema import Body, Champion, Examined, Result
 from evolve.report.examined import examined_lines
 from evolve.report.progress import Progress
-from evolve.report.table import STOPPED, funnel_text, sizes_text
+from evolve.report.table import STOPPED, funnel_text, restricted, sizes_text
 from evolve.report.units import duration, harmless, microseconds
 from evolve.search.problem import ProblemInfo
 from evolve.search.state import FUNNEL
@@ -58,8 +58,16 @@ def opening(folder: Path, info: ProblemInfo) -> list[str]:
     ]
     if sizes:
         lines.append(f"workload: {sizes}")
-    lines += [f"assumed: {one}" for one in info.assumptions]
-    return [*lines, f"run folder: {folder}"]
+    return [*lines, *_assumed(info), f"run folder: {folder}"]
+
+
+def premises(info: ProblemInfo, program: str) -> list[str]:
+    """What a proof of a program rests on, and which launches it is for."""
+    return [f"numerics: {info.numerics}", *_assumed(info), *(x.strip() for x in restricted(program))]
+
+
+def _assumed(info: ProblemInfo) -> list[str]:
+    return [f"assumed: {one}" for one in info.assumptions]
 
 
 def failure(result: Result) -> str:

@@ -49,7 +49,7 @@ def final_table(document: Mapping[str, Any], folder: Path) -> str:
         f"  scored {budget['scored']} of {budget['limit']} in {duration(document['wall_s'])}; {reason}",
         f"  funnel: {funnel_text(document['funnel'])}",
         *_filtered(document.get("prefilter")),
-        *_restricted(best["program"]),
+        *restricted(best["program"]),
         *(f"  {line}" for line in ledger_lines(document.get("models") or ())),
         *(f"  {line}" for line in examined_lines(document.get("examined"))),
         f"  files: {folder / 'best.cu'}, {folder / 'best.dsl'}, {folder / 'events.jsonl'}",
@@ -69,7 +69,7 @@ def sizes_text(workload: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in sizes.items() if isinstance(value, int | str))
 
 
-def _restricted(program: str) -> Iterator[str]:
+def restricted(program: str) -> Iterator[str]:
     """That the best program is for some sizes only: a caller with others gets nothing from it."""
     needed = [x[len("specialize(") : -1] for x in map(str.strip, program.splitlines()) if _SPECIALIZED(x)]
     if needed:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from evolve.agents.base import Agent
+from evolve.agents.base import Agent, Parent
 from evolve.events.log import EventWriter, read_log
 from evolve.events.schema import (
     Baseline,
@@ -26,6 +26,7 @@ from evolve.events.schema import (
     as_json,
 )
 from evolve.ir.errors import EvolveError
+from evolve.runs.best import write_best
 from evolve.runs.conversation import check_answers
 from evolve.runs.examination import as_event, is_due
 from evolve.runs.folder import RunFolder, new_folder
@@ -117,7 +118,8 @@ def _start(
                 opening = (started, _baseline(baseline, problem, folder))
                 folder.write("kernel.cu", request.kernel_text)
                 folder.write("workload.toml", info.workload_toml)
-                _write_best(folder, "", baseline.source or request.kernel_text)
+                original = Parent(0, "", baseline.fitness, baseline.time_us)
+                write_best(folder, started, original, original, baseline.source or request.kernel_text)
                 for body in opening:
                     writer.append(body)
             except BaseException:
@@ -129,7 +131,7 @@ def _start(
                 state.apply(body)
                 session.observe(body, False)
             journal = Journal((), writer, session.observe)
-            _search(folder, state, journal, info, agent, problem, evaluator, session)
+            _search(folder, started, state, journal, info, agent, problem, evaluator, session)
     return folder
 
 
@@ -190,7 +192,7 @@ def _resume(folder: RunFolder, session: Session, writer: EventWriter, agent: Age
     journal = Journal(rest, writer, session.observe)
     journal.note(Resumed(tool_version=tool_version()))
     with closing(_evaluator(problem, info, session)) as evaluator:
-        _search(folder, state, journal, info, agent, problem, evaluator, session)
+        _search(folder, started, state, journal, info, agent, problem, evaluator, session)
 
 
 def replay(folder: RunFolder, observe: Observer = lambda body, recorded: None) -> SearchState:
@@ -274,6 +276,7 @@ def info_of(started: RunStarted) -> ProblemInfo:
 
 def _search(
     folder: RunFolder,
+    started: RunStarted,
     state: SearchState,
     journal: Journal,
     info: ProblemInfo,
@@ -283,7 +286,8 @@ def _search(
     session: Session,
 ) -> None:
     def on_champion(proposal: int, program: str, source: str) -> None:
-        _write_best(folder, program, folder.blobs.get(source) if source else "")
+        code = folder.blobs.get(source) if source else ""
+        write_best(folder, started, state.parent(proposal), state.parent(0), code)
 
     try:
         reason = Search(
@@ -311,11 +315,6 @@ def _examine(state: SearchState, journal: Journal, evaluator: Evaluator) -> None
     found = evaluator.examine(state.parent(state.champion).program)
     if found is not None:
         journal.note(as_event(state.champion, found))
-
-
-def _write_best(folder: RunFolder, program: str, source: str) -> None:
-    folder.write("best.cu", source)
-    folder.write("best.dsl", program)
 
 
 def _device(device: Device) -> DeviceInfo:

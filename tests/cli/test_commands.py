@@ -83,7 +83,7 @@ def test_run_json_is_the_contract(call: Call) -> None:
     }
     assert document["device"] == {"kind": "sim", "profile": "h200-sxm", "timing": "estimated"}
     assert document["budget"] == {"limit": 12, "scored": 12}
-    assert Path("here/best.cu").read_text() == document["best"]["source"]
+    assert Path("here/best.cu").read_text().endswith(document["best"]["source"])
 
 
 def test_run_for_a_person_ends_with_the_table(call: Call) -> None:
@@ -95,6 +95,13 @@ def test_run_for_a_person_ends_with_the_table(call: Call) -> None:
         assert word in out, word
     assert "assumed: x and y do not overlap" in err
     assert "10 of 11 scored" in err
+
+
+def test_check_says_what_a_proof_rests_on(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "p.dsl").write_text("set(tile, 13)\n")
+    status, out, _ = call("check", "--kernel", "fake.cu", "--program", "p.dsl")
+    assert status == 0
+    assert out.splitlines() == ["PROVED", "numerics: reassociate", "assumed: x and y do not overlap"]
     (folder,) = Path("runs").iterdir()
     assert folder.name.startswith("fake-")
 
@@ -171,6 +178,7 @@ def test_check_render_score(
         }
     else:
         assert document["verdict"] == ("PROVED" if check == 0 else "REFUTED")
+        assert document["assumed"] == ["x and y do not overlap"] and document["numerics"] == "reassociate"
         assert [sorted(one) for one in document["diagnostics"]] == [
             ["code", "line", "message", "repair", "spans", "statement", "witness"]
         ] * check
