@@ -25,6 +25,7 @@ from evolve.codegen.names import Names, identifiers
 from evolve.codegen.place import Place, line_origin
 from evolve.codegen.prepare import prepare
 from evolve.codegen.rendered import Dims, Param
+from evolve.codegen.shared import SharedArray, declarations
 from evolve.ir.affine import simplify
 from evolve.ir.data import reads
 from evolve.ir.expr import Const, Expr, Load, index, var
@@ -58,13 +59,14 @@ _OBVIOUS = re.compile(r"$|(\w+(, \w+)* = )?(unroll|bind)\(")
 
 @dataclass(frozen=True)
 class EmittedKernel:
-    """The function's lines and what its launch needs."""
+    """The function's lines and what its launch needs; `shared_bytes` of dynamic shared memory."""
 
     nodes: tuple[Node, ...]
     params: tuple[Param, ...]
     grid: Dims
     block: Dims
     guards: tuple[Expr, ...]
+    shared_bytes: int = 0
 
 
 class KernelEmitter(Accesses):
@@ -77,7 +79,7 @@ class KernelEmitter(Accesses):
         self.written = {leaf.buffer for leaf, _ in leaves(self.kernel.body)}
         self.block = block_dims(self.kernel)
         self.grid = grid_extents(self.kernel)
-        self.shared: dict[str, Node] = {}
+        self.shared: dict[str, SharedArray] = {}
         self.grid_lines: list[Node] = []
         self.notes: tuple[str, ...] = ()
         self.unrolled: set[str] = set()
@@ -97,7 +99,8 @@ class KernelEmitter(Accesses):
     def emit(self) -> EmittedKernel:
         body = self.statements(self.kernel.body, Place())
         head = [*self._thread_lines(body), *self.grid_lines]
-        inside = [*self.shared.values(), *head]
+        shared, shared_bytes = declarations(tuple(self.shared.values()), self.collectives.names)
+        inside = [*shared, *head]
         inside = [*self._size_lines(identifiers("\n".join(texts([*inside, *body])))), *inside]
         if inside and body:
             inside.append(line(""))
@@ -124,6 +127,7 @@ class KernelEmitter(Accesses):
             (dims[0], dims[1], dims[2]),
             (x, y, z),
             tuple(guards),
+            shared_bytes,
         )
 
     def _params(self) -> tuple[Param, ...]:
@@ -374,8 +378,7 @@ class KernelEmitter(Accesses):
     def declare(self, b: Buffer, place: Place) -> list[Node]:
         name = self.names.of(b.name)
         if b.space is Space.SHARED:
-            dims = "".join(f"[{n}]" for n in self.shared_dims(b))
-            self.shared[b.name] = line(f"__shared__ __align__(16) {b.dtype.c_name} {name}{dims or '[1]'};")
+            self.shared[b.name] = SharedArray(name, b.dtype, self.shared_dims(b) or (1,))
             return []
         dims = "".join(f"[{n}]" for n in self.layouts[b.name].slots if n != 1)
         if b.name in place.per_lane:

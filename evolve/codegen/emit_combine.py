@@ -9,6 +9,7 @@ from evolve.codegen.ctext import literal
 from evolve.codegen.ctree import Node, line
 from evolve.codegen.errors import CodegenError
 from evolve.codegen.place import Place, line_origin
+from evolve.codegen.shared import SharedArray
 from evolve.ir.expr import Load
 from evolve.ir.stmt import For, Reduce, Store
 from evolve.ir.types import LoopKind, Space
@@ -56,8 +57,8 @@ def _scratch(emitter: KernelEmitter, step: Reduce, elements: int, place: Place) 
     follow its use."""
     rows = emitter.block[LoopKind.THREAD_Y] * emitter.block[LoopKind.THREAD_Z]
     scratch = emitter.names.fresh(f"{emitter.names.of(step.buffer)}_scratch")
-    dims = f"[{rows}][{elements}]" if rows > 1 else f"[{elements}]"
-    emitter.shared[scratch] = line(f"__shared__ {step.value.dtype.c_name} {scratch}{dims};")
+    dims = (rows, elements) if rows > 1 else (elements,)
+    emitter.shared[scratch] = SharedArray(scratch, step.value.dtype, dims, aligned=False)
     row = "ty" if emitter.block[LoopKind.THREAD_Z] == 1 else f"ty + {emitter.block[LoopKind.THREAD_Y]} * tz"
     after: list[Node] = []
     if any(x.kind.is_sequential or x.kind is LoopKind.PARALLEL for x in place.loops):

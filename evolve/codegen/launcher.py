@@ -41,7 +41,7 @@ def render_launcher(rendered: Rendered, params: tuple[Param, ...]) -> str:
         ") {",
     ]
     body: list[str] = []
-    aligned, apart = names.fresh("aligned"), names.fresh("apart")
+    aligned, apart, allowed = names.fresh("aligned"), names.fresh("apart"), names.fresh("allowed")
     block, failed = names.fresh("workspace"), names.fresh("failed")
     if rendered.variants:
         facts = " && ".join(f"(unsigned long long){p} % 16 == 0" for p in pointers) or "true"
@@ -53,6 +53,8 @@ def render_launcher(rendered: Rendered, params: tuple[Param, ...]) -> str:
             f"{apart}({own[a.name]}, {_bytes(a, wide)}, {own[b.name]}, {_bytes(b, wide)})"
             for a, b in _must_be_apart(v, params)
         ]
+        # Last, since it asks the driver. Where a GPU has less shared memory the next variant may do.
+        terms += [f"{allowed}({x.kernel}, {x.shared_bytes})" for x in v.launches if x.shared_bytes]
         body.append(f"    if ({' && '.join(terms)}) {{")
         shared = {p.name: p for x in v.launches for p in x.params if p.is_scratch}
         at = {name: names.fresh(name) for name in shared}
@@ -76,6 +78,15 @@ def render_launcher(rendered: Rendered, params: tuple[Param, ...]) -> str:
             f"    const auto {apart} = "
             "[](const void* a, long long a_size, const void* b, long long b_size) {",
             "        return (const char*)a + a_size <= b || (const char*)b + b_size <= a;",
+            "    };",
+        ]
+    if allowed in used:
+        lines += [
+            f"    const auto {allowed} = [](auto* kernel, int shared) {{",
+            "        const cudaFuncAttribute most = cudaFuncAttributeMaxDynamicSharedMemorySize;",
+            "        if (cudaFuncSetAttribute(kernel, most, shared) == cudaSuccess) return true;",
+            "        cudaGetLastError();  // refused, and no failure of the launch",
+            "        return false;",
             "    };",
         ]
     return "\n".join([*lines, *body, "    return cudaGetLastError();", "}", "#endif"]) + "\n"

@@ -50,7 +50,7 @@ def render(module: Module) -> Rendered:
             emitted.append((name, kernel, KernelEmitter(kernel, name, Names(), collectives).emit()))
         guard = _guard(variant, [e for _, _, e in emitted])
         launches = tuple(
-            RenderedLaunch(name, _params(module, kernel, e), e.grid, e.block, note=_geometry(e))
+            RenderedLaunch(name, _params(module, kernel, e), e.grid, e.block, e.shared_bytes, _geometry(e))
             for name, kernel, e in emitted
         )
         variants.append(RenderedVariant(guard, launches))
@@ -84,7 +84,7 @@ def render_kernel(kernel: Kernel, name: str | None = None) -> tuple[str, Rendere
     emitter = KernelEmitter(kernel, name or kernel.name, Names(), collectives)
     e = emitter.emit()
     guard = _guard(Variant(TRUE, (kernel,)), [e])
-    launch = RenderedLaunch(emitter.name, e.params, e.grid, e.block, note=_geometry(e))
+    launch = RenderedLaunch(emitter.name, e.params, e.grid, e.block, e.shared_bytes, _geometry(e))
     lines = [t for t, _ in layout([*_heading(emitter.name, guard, e, kernel), *e.nodes])]
     text = prelude("\n".join(lines) + "\n".join(collectives.texts))
     text += "".join(f"{t}\n" for t in collectives.texts) + "\n".join(lines) + "\n"
@@ -164,7 +164,8 @@ def _implies_positive(name: str, terms: list[Expr]) -> bool:
 def _geometry(e: EmittedKernel) -> str:
     grid = ", ".join(print_expr(x) for x in _trim(e.grid))
     block = ", ".join(print_expr(x) for x in _trim(e.block))
-    return f"grid ({grid}), block ({block})"
+    shared = f", {e.shared_bytes} bytes of dynamic shared memory" if e.shared_bytes else ""
+    return f"grid ({grid}), block ({block}){shared}"
 
 
 def _trim(dims: tuple[Expr, Expr, Expr]) -> tuple[Expr, ...]:

@@ -19,7 +19,7 @@ class Status(Enum):
 class Limits:
     """What the target allows, and how much work one isl query may do.
 
-    shared_bytes   per block, static arrays with their padding
+    shared_bytes   per block, all arrays with their padding; above 48 KiB they are dynamic
     operations     isl operations a query; beyond, the answer is UNKNOWN
     """
 

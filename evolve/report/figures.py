@@ -46,7 +46,7 @@ def resources(detail: Mapping[str, Any]) -> str:
     said = []
     for name, of in (
         ("registers", "registers a thread"),
-        ("shared_bytes", "bytes of static shared memory a block"),
+        ("shared_bytes", "bytes of shared memory a block"),
         ("local_bytes", "bytes of local memory a thread"),
     ):
         values = [v for v in map(number, listed(detail.get(name))) if v is not None]

@@ -24,11 +24,12 @@ def describe(
     """
     used = [(rendered.original,) if v < 0 else rendered.variants[v].launches for v in variants]
     resources = [[cubin.kernels[x.kernel] for x in launches] for launches in used]
+    dynamic = {x.kernel: x.shared_bytes for launches in used for x in launches}
     return {
         "timed_variants": list(variants),
         "conditions": [print_expr(v.guard) for v in rendered.variants],
         "registers": [max(r.registers for r in rs) for rs in resources],
-        "shared_bytes": [max(r.shared_bytes for r in rs) for rs in resources],
+        "shared_bytes": [max(r.shared_bytes + dynamic[r.name] for r in rs) for rs in resources],
         "local_bytes": [max(r.stack_bytes for r in rs) for rs in resources],
         "runs_checked": runs,
         "shapes_checked": [dict(s) for s in {size_key(s): s for s in shapes}.values()],

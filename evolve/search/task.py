@@ -37,7 +37,6 @@ from evolve.search.problem import (
     Sol,
     Verdict,
 )
-from evolve.target.limits import STATIC_SHARED_BYTES
 from evolve.transforms.apply import apply_program
 from evolve.transforms.moves import MoveLimits, legal_moves
 from evolve.workload.model import Contract, Workload
@@ -68,7 +67,8 @@ class KernelProblem:
     @property
     def limits(self) -> Limits:
         """What the prover checks programs against."""
-        return Limits(self.task.profile.limits.threads_per_block, STATIC_SHARED_BYTES)
+        profile = self.task.profile
+        return Limits(profile.limits.threads_per_block, profile.memory.shared_bytes_per_block_optin)
 
     def info(self) -> ProblemInfo:
         """What is known before the search."""

@@ -394,6 +394,7 @@ SCHEDULED = {
     "softmax_warp": softmax_warp,
     "transpose_tiled": transpose_tiled,
     "transpose_float4": transpose_float4,
+    "transpose_dynamic": lambda: transpose_float4(128),
     "matmul_tiled": matmul_tiled,
     "saxpy_bound": saxpy_bound,
 }

@@ -104,6 +104,18 @@ def test_transpose_float4(run_rendered: Runner) -> None:
     np.testing.assert_array_equal(out["y"], x.T)
 
 
+def test_more_shared_memory_than_static_arrays_can_have(run_rendered: Runner) -> None:
+    x = normal(128, 256)
+    rendered = render(module_of(scheduled_ir.transpose_float4(128), scheduled_ir.transpose_float4(128, 8)))
+    assert [v.launches[0].shared_bytes for v in rendered.variants] == [128 * 129 * 4] * 2
+    memory = "extern __shared__ __align__(16) unsigned char"
+    assert f"{memory} shared_memory[];" in rendered.text
+    assert f"{memory} shared_memory_2[];" in rendered.text, "extern arrays of one name would be one"
+    arrays = {"x": x, "y": np.zeros((256, 128), np.float32)}
+    out = run_rendered(rendered, arrays, {"rows": 128, "cols": 256}, {"y"})
+    np.testing.assert_array_equal(out["y"], x.T)
+
+
 def test_matmul(run_rendered: Runner) -> None:
     a, b = normal(128, 48), normal(48, 256)
     rendered = render(module_of(scheduled_ir.matmul_tiled()))

@@ -137,3 +137,14 @@ def test_a_grid_over_a_difference_of_sizes() -> None:
     # Rounded towards zero, a negative quotient is at most 0 like the one rounded down, and launches nothing.
     grid = "(n_ - m_ + 255) / 256"
     assert f"if ({grid} > 0) k<<<dim3((unsigned int)({grid}))" in launcher.replace("k_original", "k")
+
+
+def test_dynamic_shared_memory_is_asked_for_before_the_launch() -> None:
+    text, rendered = file_of("transpose_dynamic")
+    (launch,) = rendered.variants[0].launches
+    launcher = text[text.index("#ifndef __CUDACC_RTC__") :]
+    assert f"&& allowed({launch.kernel}, {launch.shared_bytes})) {{" in launcher, "else the original runs"
+    assert f"dim3((unsigned int)(32), (unsigned int)(16)), {launch.shared_bytes}, stream>>>" in launcher
+    assert "most = cudaFuncAttributeMaxDynamicSharedMemorySize;" in launcher
+    plain, _ = file_of("transpose_float4")
+    assert "allowed" not in plain, "static arrays need no leave"

@@ -175,5 +175,6 @@ def _shuffle(extra: int, a: Thread, b: Thread, other_line: int | None) -> str:
 def _crash(extra: int) -> str:
     names = {4: "ran an illegal instruction", 6: "aborted", 7: "made a bus error", 8: "divided by zero",
              11: "touched unmapped memory", 1000: "called __trap()",
+             1001: "found a shared array over another one, or outside the launch's shared memory",
              _OUT_OF_STACK: "overflowed its stack"}  # fmt: skip
     return names.get(extra, f"died of signal {extra}")

@@ -14,6 +14,11 @@ from evolve.ir.errors import EvolveError
 _IDENT = re.compile(r"[A-Za-z_]\w*")
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[^\n]*", re.M)  # on masked text
 _SHARED = re.compile(r"\b__shared__\b")
+_ALIGN = re.compile(r"\b__align__\s*\(\s*\d+\s*\)")
+_LAID = re.compile(
+    r"(\w+(?: \w+)*) \(&(\w+)\)((?:\[\d+\])+) = \*reinterpret_cast<\1 \(\*\)\3>\((\w+) \+ (\d+)\)"
+)
+"""An array laid at an offset of dynamic shared memory."""
 _KNOWN_HEADERS = frozenset(
     word
     for line in (
@@ -250,6 +255,7 @@ def _place_shared(text: str, masked: str) -> tuple[str, tuple[SharedDecl, ...]]:
             word = name.group()
             if "extern" in words:
                 decls.append(SharedDecl(0, word, line))
+                base = _ALIGN.sub("", base)
                 pieces.append(f"static {volatile}{base}* const {word} = ({volatile}{base}*)EV_DYNAMIC_SHARED")
             else:
                 ident = len(decls) + 1
@@ -264,7 +270,33 @@ def _place_shared(text: str, masked: str) -> tuple[str, tuple[SharedDecl, ...]]:
         out.append("\n" * text.count("\n", begin, end))
         done = end
     out.append(text[done:])
-    return "".join(out), tuple(decls)
+    return _lay_apart("".join(out), decls), tuple(decls)
+
+
+def _lay_apart(text: str, decls: list[SharedDecl]) -> str:
+    """Arrays laid into a dynamic array that is used for nothing else get places of their own.
+
+    So each is checked for itself; the runtime looks whether they are apart where the text lays them.
+    """
+    masked = mask(text)
+    laid = list(_LAID.finditer(masked))
+    out, done = list[str](), 0
+    for name in {d.name for d in decls if d.id == 0}:
+        inside = [m for m in laid if m.group(4) == name]
+        if len(re.findall(rf"\b{name}\b", masked)) != len(inside) + 1:
+            laid = [m for m in laid if m not in inside]
+    for m in laid:
+        kind, name, dims, _, offset = m.groups()
+        ident, line = len(decls) + 1, _line(text, m.start())
+        decls.append(SharedDecl(ident, name, line))
+        own = f"ev_t{ident}_{name}"
+        out.append(text[done : m.start()])
+        out.append(
+            f"typedef {kind} {own}{dims}; {own}& {name} = "
+            f"*({own}*)ev_placed({ident}, {offset}, sizeof({own}), {line})"
+        )
+        done = m.end()
+    return "".join([*out, text[done:]])
 
 
 def prepare(text: str, entries: Iterable[str]) -> HostSource:

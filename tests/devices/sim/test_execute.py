@@ -160,6 +160,66 @@ def test_dynamic_shared_memory(cache: Path, compiler: HostCompiler) -> None:
     assert ("out-of-bounds", "dyn") in {(f.kind, f.buffer) for f in short.findings}
 
 
+LAID = """extern __shared__ __align__(16) unsigned char memory[];
+float (&a)[64] = *reinterpret_cast<float (*)[64]>(memory + {a});
+float (&b)[64] = *reinterpret_cast<float (*)[64]>(memory + {b});
+a[t] = x[t];
+b[t] = -x[t];
+__syncthreads();
+y[t] = a[63 - t] + 2 * b[{at}];"""
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "at", "found"),
+    [
+        (0, 256, "t", set()),
+        (0, 256, "t - 1", {("out-of-bounds", "b")}),
+        (256, 0, "t + 1", {("out-of-bounds", "b")}),
+        (0, 252, "t", {("crash", None)}),
+        (0, 260, "t", {("crash", None)}),
+    ],
+    ids=["apart", "into a", "beyond both", "over one another", "outside"],
+)
+def test_arrays_laid_into_dynamic_shared_memory_are_checked_one_by_one(
+    cache: Path, compiler: HostCompiler, a: int, b: int, at: str, found: set[tuple[str, str | None]]
+) -> None:
+    program = compile_host(kernel(LAID.format(a=a, b=b, at=at)), ["k"], cache, compiler=compiler)
+    x = np.arange(64, dtype=np.float32)
+    args = (BufferArg("x"), BufferArg("y"), ScalarArg("n", "i32", 64))
+    launch = ConcreteLaunch("k", args, (1, 1, 1), (64, 1, 1), 512)
+    done = execute(program, [launch], {"x": x, "y": np.zeros_like(x)}, {"y"})
+    assert {(f.kind, f.buffer) for f in done.findings} == found
+    if not found:
+        np.testing.assert_array_equal(done.outputs["y"], x[::-1] - 2 * x)
+
+
+def test_vectors_in_an_array_laid_at_no_multiple_of_their_size(cache: Path, compiler: HostCompiler) -> None:
+    text = kernel("""extern __shared__ __align__(16) unsigned char memory[];
+float (&a)[256] = *reinterpret_cast<float (*)[256]>(memory + 8);
+*reinterpret_cast<float4*>(&a[4 * t]) = make_float4(x[t], 0, 0, 0);
+y[t] = a[4 * t];""")
+    program = compile_host(text, ["k"], cache, compiler=compiler)
+    args = (BufferArg("x"), BufferArg("y"), ScalarArg("n", "i32", 64))
+    arrays = {"x": np.ones(64, np.float32), "y": np.zeros(64, np.float32)}
+    done = execute(program, [ConcreteLaunch("k", args, (1, 1, 1), (64, 1, 1), 2048)], arrays, {"y"})
+    assert {(f.kind, f.buffer) for f in done.findings} == {("misaligned", "a")}
+
+
+def test_a_dynamic_array_used_as_one_stays_one(cache: Path, compiler: HostCompiler) -> None:
+    text = kernel("""extern __shared__ unsigned char memory[];
+float (&a)[64] = *reinterpret_cast<float (*)[64]>(memory + 0);
+float (&b)[64] = *reinterpret_cast<float (*)[64]>(memory + 0);
+float* all = (float*)memory;
+a[t] = x[t];
+y[t] = b[t] + all[t];""")
+    program = compile_host(text, ["k"], cache, compiler=compiler)
+    args = (BufferArg("x"), BufferArg("y"), ScalarArg("n", "i32", 64))
+    arrays = {"x": np.ones(64, np.float32), "y": np.zeros(64, np.float32)}
+    done = execute(program, [ConcreteLaunch("k", args, (1, 1, 1), (64, 1, 1), 256)], arrays, {"y"})
+    assert done.ok
+    np.testing.assert_array_equal(done.outputs["y"], np.full(64, 2, np.float32))
+
+
 def test_order_sensitive_results_are_named(cache: Path, compiler: HostCompiler) -> None:
     text = kernel("atomicExch(&y[0], x[t]);\nif (t < 63) y[1 + t] = 0;")
     done = run(cache, compiler, text, options=ExecOptions(inout=frozenset({"y"}), orders=ALL))

@@ -11,6 +11,7 @@ EV_HIDDEN void ev_copy_start(void* to, const void* from, size_t bytes, void* pc)
 EV_HIDDEN void ev_copy_commit(void);
 EV_HIDDEN void ev_copy_wait(int pending);
 EV_HIDDEN void* ev_shared(int id, size_t bytes, size_t align);
+EV_HIDDEN void* ev_placed(int id, size_t offset, size_t bytes, int line);
 EV_HIDDEN void ev_bad_call(void);
 EV_HIDDEN void ev_trap(void);
 }

@@ -1,7 +1,7 @@
 // Blocks and threads: who runs when, barriers, and warp collectives.
 #pragma once
 
-struct Shared { u64 id, bytes, at; };
+struct Shared { u64 id, bytes, at, from; };  // `from`: its offset in dynamic shared memory, if it is there
 static Shared shared_arrays[64];
 static u32 n_shared;
 static u16 thread_order[1024];
@@ -222,27 +222,57 @@ static void reset_shared(Shared* s) {
     fill_bytes(cells + first, 0, n * sizeof(Cell));
 }
 
-extern "C" HIDDEN void* ev_shared(int id, size_t bytes, size_t align) {
-    if (id == 0) bytes = launch->shared;
+static const u64 NOT_DYNAMIC = ~0ull;
+
+static void* known_shared(u64 id, u64 bytes) {
     for (u32 i = 0; i < n_shared; i++)
-        if (shared_arrays[i].id == (u64)id && shared_arrays[i].bytes == bytes) return (void*)shared_arrays[i].at;
-    if (align < 128) align = 128;
-    u64 at = (shared_end + REDZONE + align - 1) & ~(align - 1);
+        if (shared_arrays[i].id == id && shared_arrays[i].bytes == bytes) return (void*)shared_arrays[i].at;
+    return 0;
+}
+
+static void* new_shared(u64 id, u64 bytes, u64 at, u64 from) {
     if (n_shared == 64 || n_shared >= job->max_shared || at + bytes + REDZONE > SHARED_BASE + job->shared_span)
         abandon(LIMIT);
     Shared* s = &shared_arrays[n_shared];
-    s->id = (u64)id;
+    s->id = id;
     s->bytes = bytes;
     s->at = at;
+    s->from = from;
     SharedArray* out = (SharedArray*)(file + job->off_shared) + n_shared;
     out->id = s->id;
     out->bytes = bytes;
     out->offset = at - ARENA;
     job->n_shared = ++n_shared;
     shared_end = at + bytes;
-    if (mode == TRACE) launch_stats[launch_no].shared_bytes += bytes;
+    if (mode == TRACE && from == NOT_DYNAMIC) launch_stats[launch_no].shared_bytes += bytes;
     reset_shared(s);
     return (void*)at;
+}
+
+extern "C" HIDDEN void* ev_shared(int id, size_t bytes, size_t align) {
+    if (id == 0) bytes = launch->shared;
+    void* known = known_shared((u64)id, bytes);
+    if (known) return known;
+    if (align < 128) align = 128;
+    return new_shared((u64)id, bytes, (shared_end + REDZONE + align - 1) & ~(align - 1), NOT_DYNAMIC);
+}
+
+// An array that the text lays at an offset of dynamic shared memory. It gets a place of its own, aligned as
+// there, so that who leaves it is seen; that the launch has it, and no other array, is looked at here.
+extern "C" HIDDEN void* ev_placed(int id, size_t offset, size_t bytes, int line) {
+    void* known = known_shared((u64)id, bytes);
+    if (known) return known;
+    bool apart = offset + bytes <= launch->shared;
+    for (u32 i = 0; i < n_shared; i++) {
+        Shared* s = &shared_arrays[i];
+        if (s->from != NOT_DYNAMIC && s->from < offset + bytes && offset < s->from + s->bytes) apart = false;
+    }
+    if (!apart) {
+        Finding* f = report(CRASH, 0, (u64)line);
+        if (f) f->extra = 1001;
+    }
+    u64 at = ((shared_end + REDZONE + 127) & ~127ull) + offset % 128;
+    return new_shared((u64)id, bytes, at, offset);
 }
 
 static void run_block(u64 linear) {
