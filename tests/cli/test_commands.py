@@ -95,6 +95,8 @@ def test_run_for_a_person_ends_with_the_table(call: Call) -> None:
         assert word in out, word
     assert "assumed: x and y do not overlap" in err
     assert "10 of 11 scored" in err
+    (folder,) = Path("runs").iterdir()
+    assert folder.name.startswith("fake-")
 
 
 def test_check_says_what_a_proof_rests_on(call: Call, tmp_path: Path) -> None:
@@ -102,8 +104,6 @@ def test_check_says_what_a_proof_rests_on(call: Call, tmp_path: Path) -> None:
     status, out, _ = call("check", "--kernel", "fake.cu", "--program", "p.dsl")
     assert status == 0
     assert out.splitlines() == ["PROVED", "numerics: reassociate", "assumed: x and y do not overlap"]
-    (folder,) = Path("runs").iterdir()
-    assert folder.name.startswith("fake-")
 
 
 def test_the_other_commands_read_the_run(call: Call) -> None:
