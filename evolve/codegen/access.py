@@ -187,9 +187,13 @@ class Accesses:
             narrow = self.narrow(place)
             texts = [(narrow if is_term(e) else text).text(e) for e in parts]
             return name + ("".join(f"[{t}]" for t in texts) or "[0]")
+        return f"{name}[{self.position(b, indices, place)}]"
+
+    def position(self, b: Buffer, indices: tuple[Expr, ...], place: Place) -> str:
+        """The text of the row-major element offset of a global or shared access."""
         flat = self.resolve(self.offset(b, indices, place), place)
         self.require(flat, place)
-        return f"{name}[{(self.narrow(place) if is_term(flat) else text).text(flat)}]"
+        return (self.narrow(place) if is_term(flat) else self.text(place)).text(flat)
 
 
 def data_loops(kernel: Kernel, ranges: Ranges) -> tuple[frozenset[str], frozenset[str]]:

@@ -16,6 +16,7 @@ from evolve.codegen.names import Names
 from evolve.ir.types import DType, Monoid
 
 WARP = 32
+ATOMICS = {"sum": "atomicAdd", "min": "atomicMin", "max": "atomicMax"}
 
 
 def combined(monoid: Monoid, dtype: DType, a: str, b: str) -> str:
@@ -75,6 +76,18 @@ class Collectives:
                 self.texts.append(_serial_text(name, monoid, dtype, threads))
             self._known[key] = name
         return self._known[key], threads // WARP if whole_warps else threads
+
+    def aggregate(self, monoid: Monoid, dtype: DType, row: int, *, alike: bool) -> str:
+        """Name of `void f(T* cells, int at, T value)`, one atomic update for lanes of one `at`.
+
+        `row` threads along x, 0 for whole warps; with `alike` every lane has the same value.
+        """
+        key = ("aggregate", monoid, dtype, row, alike)
+        if key not in self._known:
+            tag = "" if dtype is DType.F32 else f"_{dtype.value}"
+            self._known[key] = self.names.fresh(f"aggregate_{monoid.name}{'_alike' if alike else ''}{tag}")
+            self.texts.append(_aggregate_text(self._known[key], monoid, dtype, row, alike))
+        return self._known[key]
 
     def asynchronous(self) -> None:
         """The functions of asynchronous copies, which NVRTC does not bring along."""
@@ -136,6 +149,36 @@ __device__ __forceinline__ {t} {name}({t} value) {{{setup}
         value = {step};
     }}
     return value;
+}}
+"""
+
+
+def _aggregate_text(name: str, monoid: Monoid, dtype: DType, row: int, alike: bool) -> str:
+    t = dtype.c_name
+    lane = f"threadIdx.x % {WARP}"
+    if row:
+        lane = f"(threadIdx.x + {row} * (threadIdx.y + blockDim.y * threadIdx.z)) % {WARP}"
+    step, same = combined(monoid, dtype, "total", "other"), ""
+    total = f"""\
+    {t} total = __shfl_sync(peers, value, first);
+    for (unsigned int left = peers & (peers - 1); left != 0; left &= left - 1) {{
+        const {t} other = __shfl_sync(peers, value, __ffs(left) - 1);
+        total = {step};
+    }}
+"""
+    if alike:
+        same = " All have the same value."
+        value = "value" if monoid.name != "sum" else f"({t})__popc(peers) * value"
+        total = f"    const {t} total = {value};\n"
+    return f"""\
+// The {monoid.name} of cells[at] and `value`. Lanes of a warp that are here together and have one `at` put
+// their values together; the first of them updates the cell.{same}
+__device__ __forceinline__ void {name}({t}* cells, int at, {t} value) {{
+    const unsigned int peers = __match_any_sync(__activemask(), at);
+    const int first = __ffs(peers) - 1;
+{total}    if ({lane} == first) {{
+        {ATOMICS[monoid.name]}(&cells[at], total);
+    }}
 }}
 """
 

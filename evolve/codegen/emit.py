@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 
 from evolve.codegen.access import Accesses, fits_int
 from evolve.codegen.asynchronous import ASYNCHRONOUS_BYTES, MOST_PENDING
-from evolve.codegen.collectives import Collectives, combined
+from evolve.codegen.collectives import ATOMICS, Collectives, combined
 from evolve.codegen.ctree import Node, branch, declares, is_declaration, line, scope, split_invariant, texts
+from evolve.codegen.emit_aggregate import aggregated
 from evolve.codegen.emit_combine import combine, scan
 from evolve.codegen.emit_vector import vector_loop
 from evolve.codegen.errors import CodegenError
@@ -51,7 +52,6 @@ from evolve.ir.visit import leaves, loads, loop_sites, variables, walk
 from evolve.target.limits import GRID_MOST
 
 LINE = 110
-ATOMICS = {"sum": "atomicAdd", "min": "atomicMin", "max": "atomicMax"}
 
 _OBVIOUS = re.compile(r"$|(\w+(, \w+)* = )?(unroll|bind)\(")
 """Notes that only repeat what the text below them says."""
@@ -349,6 +349,8 @@ class KernelEmitter(Accesses):
             return line(self.copy(s, place, s.value.dtype.size), line_origin(s, place))
         if isinstance(s, Store):
             return line(self.store(s, value, place), line_origin(s, place))
+        if s.aggregated:
+            return line(aggregated(self, s, value, place), line_origin(s, place))
         target = self.access(s.buffer, s.indices, place)
         return line(self.accumulate(s, target, value), line_origin(s, place))
 

@@ -112,8 +112,8 @@ def _lines(s: Stmt, indent: str, with_origin: bool) -> list[str]:
             return [f"{indent}{s.buffer}[{dims}] {sign} {print_expr(s.value)}{_origin(s, with_origin)}"]
         case Reduce():
             dims = ", ".join(print_expr(i) for i in s.indices)
-            atomic = "atomic " if s.atomic else ""
-            head = f"{indent}{atomic}{s.buffer}[{dims}] {s.monoid.name}= {print_expr(s.value)}"
+            how = "aggregated atomic " if s.aggregated else "atomic " if s.atomic else ""
+            head = f"{indent}{how}{s.buffer}[{dims}] {s.monoid.name}= {print_expr(s.value)}"
             return [head + _origin(s, with_origin)]
         case _:
             assert_never(s)

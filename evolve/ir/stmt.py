@@ -109,6 +109,7 @@ class Reduce:
     """`buffer[indices] = monoid(buffer[indices], value)`; their order is not part of the meaning.
 
     `atomic`: one indivisible update, so that any threads may make such updates of one cell at the same time.
+    `aggregated`: an atomic one before which lanes of a warp that go to one cell combine what they have.
     """
 
     buffer: str
@@ -117,6 +118,7 @@ class Reduce:
     value: Expr
     origin: Origin | None = None
     atomic: bool = False
+    aggregated: bool = False
     span: Span | None = field(default=None, compare=False)
 
 

@@ -117,6 +117,8 @@ def _accesses_fit_buffers(k: Kernel) -> Iterator[str]:
                 yield f"{site.stmt.buffer} holds {dtype.value}, the value is {site.stmt.value.dtype.value}"
             if isinstance(site.stmt, Reduce) and site.stmt.atomic:
                 yield from _atomic(site.stmt, known[site.stmt.buffer])
+            elif isinstance(site.stmt, Reduce) and site.stmt.aggregated:
+                yield f"lanes add up for {site.stmt.buffer}, which is not updated atomically"
 
 
 def _atomic(s: Reduce, b: Buffer) -> Iterator[str]:

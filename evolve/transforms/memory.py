@@ -231,7 +231,7 @@ def accumulate_in_register(call: Call) -> Result:
         return Reduce(buffer.name, tuple(where), update.monoid, value, atomic=update.atomic)
 
     def into_register(s: Stmt) -> Stmt | None:
-        return replace(s, buffer=name, indices=local, atomic=False) if s is update else None
+        return replace(s, buffer=name, indices=local, atomic=False, aggregated=False) if s is update else None
 
     identity = Const(update.monoid.identity(buffer.dtype), buffer.dtype)
     start = cells("init", lambda at: Store(name, at, identity))

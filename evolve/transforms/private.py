@@ -1,4 +1,4 @@
-"""atomic, privatize: cells that several threads reduce into.
+"""atomic, aggregate, privatize: cells that several threads reduce into.
 
     for i.o in 0..B:  for i.i in 0..T:  atomic h[x[i]] sum= 1
 
@@ -62,6 +62,30 @@ def atomic(call: Call) -> Result:
         return replace(s, atomic=True) if isinstance(s, Reduce) and s.buffer == buffer.name else None
 
     return replace(kernel, body=rewrite(kernel.body, indivisible)), call.names
+
+
+@transform("aggregate")
+def aggregate(call: Call) -> Result:
+    """See dsl_spec/aggregate.yaml."""
+    kernel, buffer = call.kernel, call.buffer("buffer")
+    found = (s.stmt for s in walk(kernel.body))
+    updates = [s for s in found if isinstance(s, Reduce) and s.buffer == buffer.name]
+    if not updates:
+        raise RefusedError("E-REDUCE-NONE", f"nothing is reduced into {buffer.name}")
+    for s in updates:
+        if not s.atomic:
+            raise RefusedError(
+                "E-ATOMIC",
+                f"`{print_stmt(s)}` is made by one thread alone",
+                repair=f"atomic({buffer.name})",
+            )
+    if all(s.aggregated for s in updates):
+        raise RefusedError("E-NO-CHANGE", f"updates of {buffer.name} are aggregated already")
+
+    def together(s: Stmt) -> Stmt | None:
+        return replace(s, aggregated=True) if isinstance(s, Reduce) and s.buffer == buffer.name else None
+
+    return replace(kernel, body=rewrite(kernel.body, together)), call.names
 
 
 @transform("privatize")

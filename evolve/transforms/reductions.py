@@ -218,7 +218,8 @@ def _one(kernel: Kernel, name: str, threads: int, shared: _Shared, form: _Form, 
     def to_part(s: Stmt) -> Stmt | None:
         if s is not update:
             return None
-        return replace(s, buffer=part.name, indices=(var(name), *local), atomic=False)
+        at = (var(name), *local)
+        return replace(s, buffer=part.name, indices=at, atomic=False, aggregated=False)
 
     def cells(suffix: str, thread_kind: LoopKind, thread_outside: bool, make: _Leaf) -> Stmt:
         t = fresh(f"{name}.{suffix}", taken)

@@ -29,9 +29,10 @@ from evolve.workload.infer import infer
 from tests.codegen.conftest import Runner
 from tests.codegen.test_reference import reference
 
-(COLUMNS,) = files_of("histogram")[1:]
+(COLUMNS,) = (f for f in files_of("histogram") if f.stem == "histogram-columns")
 KERNEL = Path(__file__).parents[2] / "kernels" / "histogram.cu"
 PLAIN = "split(i, 64)\nbind(i.o, grid.x)\nbind(i.i, thread.x)\n"
+TOGETHER = PLAIN + "aggregate({buffer}, warp)\n"
 
 
 def rendered(found: Lifted, program: str) -> Rendered:
@@ -41,11 +42,11 @@ def rendered(found: Lifted, program: str) -> Rendered:
     return render(compiled.module)
 
 
-def gathering(name: str, kind: str) -> Lifted:
+def gathering(name: str, kind: str, value: str = "x[i]") -> Lifted:
     text = f"""
     __global__ void k(const int *where, const {kind} *x, {kind} y[8], int n) {{
       int i = blockIdx.x * blockDim.x + threadIdx.x;
-      if (i < n) {name}(&y[where[i]], x[i]);
+      if (i < n) {name}(&y[where[i]], {value});
     }}"""
     return lift("kernel.cu", None, text)
 
@@ -70,6 +71,7 @@ def test_lanes_have_columns_of_their_own_and_read_in_vectors() -> None:
     assert text.count("atomicAdd(&hist[") == 2, "the merge, and the original"
 
 
+@pytest.mark.parametrize("program", [PLAIN, TOGETHER.format(buffer="y")], ids=["alone", "together"])
 @pytest.mark.parametrize(
     ("name", "kind", "dtype"),
     [
@@ -82,7 +84,7 @@ def test_lanes_have_columns_of_their_own_and_read_in_vectors() -> None:
     ],
 )
 def test_each_type_is_updated_as_in_the_source(
-    name: str, kind: str, dtype: type[np.generic], run_rendered: Runner
+    name: str, kind: str, dtype: type[np.generic], program: str, run_rendered: Runner
 ) -> None:
     found = gathering(name, kind)
     rng = np.random.default_rng(3)
@@ -91,14 +93,30 @@ def test_each_type_is_updated_as_in_the_source(
         "x": rng.integers(0, 1000, 100).astype(dtype),
         "y": rng.integers(0, 1000, 8).astype(dtype),
     }
-    code = rendered(found, PLAIN)
-    assert compile_cuda(code.text, "sm_90").ok
+    code = rendered(found, program)
+    assert ("__match_any_sync" in code.text) == ("aggregate" in program)
+    assert compile_cuda(code.text, "sm_75").ok
     got = run_rendered(code, arrays, {"n": 100}, {"y"}, inout={"y"})["y"]
     want = arrays["y"].copy()
     {"atomicAdd": np.add, "atomicMin": np.minimum, "atomicMax": np.maximum}[name].at(
         want, arrays["where"], arrays["x"]
     )
     np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize(
+    "shape", ["split(i.i, 8)\nbind(i.i.o, thread.y)\nbind(i.i.i, thread.x)", "bind(i.i, thread.x)"]
+)
+@pytest.mark.parametrize("bins", [1, 3, 8])
+def test_lanes_that_count_alike_update_once(shape: str, bins: int, run_rendered: Runner) -> None:
+    """With a tail, so that lanes of a warp part, and rows of threads shorter than a warp."""
+    program = f"split(i, 64)\nbind(i.o, grid.x)\n{shape}\naggregate(y, warp)"
+    code = rendered(gathering("atomicAdd", "int", "2"), program)
+    assert "__popc(peers) * value" in code.text
+    where = np.concatenate((np.arange(8), np.random.default_rng(bins).integers(0, bins, 325)))
+    arrays = {"where": where.astype(np.int32), "x": np.zeros(333, np.int32), "y": np.zeros(8, np.int32)}
+    got = run_rendered(code, arrays, {"n": 333}, {"y"}, inout={"y"})
+    np.testing.assert_array_equal(got["y"], 2 * np.bincount(where, minlength=8))
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,7 @@ split(h.all.0, 8)
 bind(h.all.0.i, thread.y)
 warp_reduce(h.all.copy)
 """
+TOGETHER = f"{PRIVATE}aggregate(h, warp)\naggregate(hist, warp)\n"
 VECTOR = """
 specialize(n % 4 == 0)
 block, e = split(i, 4096)
@@ -144,12 +145,25 @@ def next_element(e: Expr) -> Expr:
         (HISTOGRAM, PRIVATE),
         (HISTOGRAM, COPIES),
         (HISTOGRAM, VECTOR),
+        (HISTOGRAM, TOGETHER),
+        (WEIGHTED, TOGETHER),
         (WEIGHTED, PLAIN),
         (WEIGHTED, PRIVATE),
         (WEIGHTED, COPIES),
         (ACCUMULATE, ROWS),
     ],
-    ids=["plain", "private", "copies", "vector", "weighted", "weighted-private", "weighted-copies", "rows"],
+    ids=[
+        "plain",
+        "private",
+        "copies",
+        "vector",
+        "together",
+        "weighted-together",
+        "weighted",
+        "weighted-private",
+        "weighted-copies",
+        "rows",
+    ],
 )
 def test_is_proved(text: str, program: str) -> None:
     found = verdict(text, program)
@@ -171,6 +185,13 @@ WRONG: dict[str, tuple[str, Change, str]] = {
     "bins that are not merged": (PRIVATE, loop_changed("h.all.0", 63), "E-REDUCTION"),
     "bins that are not set": (PRIVATE, loop_changed("h.init.0", 63), "E-REDUCTION"),
     "copies that are not merged": (COPIES, loop_changed("h.all.0.o", 7), "E-REDUCTION"),
+    "lanes put other things together": (TOGETHER, into("h", value=Const(2, DType.I32)), "E-EXPR"),
+    "lanes put another's bin together": (
+        TOGETHER,
+        somewhere_else(lambda e: mod(add(e, 1), 64), "h"),
+        "E-REDUCTION",
+    ),
+    "lanes take the greatest": (TOGETHER, into("h", monoid=MAX), "E-EXPR"),
     "rounds left out": (PRIVATE, loop_changed("round", 63), "E-COVERAGE"),
 }
 

@@ -50,6 +50,13 @@ def reduced(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
 
 
 @rule
+def updated(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Buffers that are updated atomically, lane by lane."""
+    found = (leaf for leaf, _ in leaves(view.kernel.body) if isinstance(leaf, Reduce))
+    yield from dict.fromkeys(leaf.buffer for leaf in found if leaf.atomic and not leaf.aggregated)
+
+
+@rule
 def arrays(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
     """Arrays in global memory that nothing is said of to the caches."""
     yield from (b.name for b in view.kernel.buffers if b.cache is Cache.DEFAULT)

@@ -54,6 +54,24 @@ def test_shuffles(cache: Path, compiler: HostCompiler) -> None:
     assert own.findings[0].threads[0][1] == (16, 0, 0)
 
 
+def test_lanes_that_are_together(cache: Path, compiler: HostCompiler) -> None:
+    """Each lane is in its own mask, with lanes that ask at the same place only."""
+    body = (
+        "unsigned m = 0, other = 0;\n"
+        "if (t % 4 == 0) m = __activemask();\n"
+        "else other = __activemask();\n"
+        "if (t % 32 == 3) return;\n"
+        "unsigned all = m | other, alike = __match_any_sync(all, t % 8);\n"
+        "y[t] = (all >> (t % 32)) & 1;\n"
+        "y[64 + t] = (m & ~0x11111111u) | (other & 0x11111111u);\n"
+        "y[128 + t] = alike & ~(0x01010101u << (t % 8));\n"
+    )
+    done = run(cache, compiler, kernel(body), n_out=192)
+    assert done.findings == (), "lane 3 has left, and nobody waits for it"
+    y = done.outputs["y"].reshape(3, 64)[:, np.arange(64) % 32 != 3]
+    np.testing.assert_array_equal(y, np.repeat([[1], [0], [0]], 62, 1))
+
+
 def test_shuffle_widths_and_collectives(cache: Path, compiler: HostCompiler) -> None:
     body = (
         "float a = __shfl_down_sync(~0u, x[t], 3, 8), b = __shfl_up_sync(~0u, x[t], 2, 16);\n"

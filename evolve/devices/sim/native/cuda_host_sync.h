@@ -6,7 +6,7 @@ EV_HIDDEN int ev_barrier(int kind, int predicate, int site, int line);
 EV_HIDDEN uint64_t ev_meet(int kind, uint32_t mask, uint64_t value, int source, int line);
 EV_HIDDEN void ev_atomic(void* p, int size, void* pc);
 EV_HIDDEN void ev_fence(int scope);
-EV_HIDDEN uint32_t ev_active_mask(void);
+EV_HIDDEN uint32_t ev_active_mask(int line);
 EV_HIDDEN void ev_copy_start(void* to, const void* from, size_t bytes, void* pc);
 EV_HIDDEN void ev_copy_commit(void);
 EV_HIDDEN void ev_copy_wait(int pending);
@@ -33,7 +33,7 @@ enum { EV_SYNCWARP = 1, EV_SHFL, EV_BALLOT, EV_ADD_I, EV_ADD_U, EV_MIN_I, EV_MIN
        EV_AND, EV_OR, EV_XOR, EV_MATCH };
 
 EV_INLINE void ev_syncwarp(int line, uint32_t mask = 0xffffffffu) { ev_meet(EV_SYNCWARP, mask, 0, -1, line); }
-EV_INLINE unsigned __activemask() { return ev_active_mask(); }
+#define __activemask() ev_active_mask(__LINE__)
 EV_INLINE unsigned ev_lane() {
     return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) & 31u;
 }

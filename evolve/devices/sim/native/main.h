@@ -148,6 +148,7 @@ static void run_launch(Launch* l, Order* o, void** entries) {
     for (u32 t = 0; t < n_threads; t++)
         thread_of[t] = {t % blockDim.x, t / blockDim.x % blockDim.y, t / blockDim.x / blockDim.y};
     order_threads(o);
+    parting = o->thread_order == 2 ? o->seed | 1 : 0;
     n_shared = 0;
     shared_end = SHARED_BASE;
     if (mode == CHECK) {

@@ -20,7 +20,7 @@ extern "C" {
 HIDDEN Index threadIdx, blockIdx, blockDim, gridDim;
 }
 
-enum State : u32 { READY, AT_BARRIER, AT_MEET, DONE };
+enum State : u32 { READY, AT_BARRIER, AT_MEET, AT_MASK, DONE };
 struct Fiber {
     void* sp;
     u32 state, site, line, mask;

@@ -119,11 +119,37 @@ extern "C" HIDDEN u64 ev_meet(int kind, u32 mask, u64 value, int source, int lin
     return f->result;
 }
 
-extern "C" HIDDEN u32 ev_active_mask(void) {
-    u32 m = 0;
-    for (u32 l = 0; l < warp_lanes(cur >> 5); l++)
-        if (fibers[(cur & ~31u) + l].state != DONE) m |= 1u << l;
-    return m;
+// Which lanes are together is for the hardware to say. Here those that ask at one place when no lane of the
+// warp can do anything else; in a permuted order only a part of them, for nothing may rely on more.
+extern "C" HIDDEN u32 ev_active_mask(int line) {
+    Fiber* f = &fibers[cur];
+    f->state = AT_MASK;
+    f->value = (u64)__builtin_return_address(0);
+    f->line = (u32)line;
+    yield();
+    set_stamp();
+    return (u32)f->result;
+}
+
+static u64 parting;   // seed of the parts; 0: all lanes stay together
+
+static bool same_part(u32 a, u32 b) {
+    return !parting || ((hash64(parting + a) ^ hash64(parting + b)) & 1) == 0;
+}
+
+// Some lanes that ask for their mask get it. False: none does.
+static bool converge(u32 warp) {
+    Fiber* w = &fibers[warp * 32];
+    u32 first = 0, together = 0, lanes = warp_lanes(warp);
+    while (first < lanes && w[first].state != AT_MASK) first++;
+    for (u32 l = first; l < lanes; l++)
+        if (w[l].state == AT_MASK && w[l].value == w[first].value && same_part(first, l)) together |= 1u << l;
+    for (u32 l = first; l < lanes; l++) {
+        if (!((together >> l) & 1)) continue;
+        w[l].result = together;
+        w[l].state = READY;
+    }
+    return together != 0;
 }
 
 // ---- block barriers ---------------------------------------------------------------------------
@@ -303,6 +329,7 @@ static void run_block(u64 linear) {
                             resume(t);
                             if (stop_status) return;
                         }
+                    again |= converge(w);
                 }
                 flush_warp();
             }
@@ -316,6 +343,8 @@ static void run_block(u64 linear) {
                     resume(t);
                     if (stop_status) return;
                 }
+                if (!again)
+                    for (u32 w = 0; w * 32 < n_threads; w++) again |= converge(w);
             }
         }
     } while (release() && !stop_status);
