@@ -264,8 +264,8 @@ class Search:
 
     def _may_lead(self, result: Result) -> bool:
         """Whether it is worth a duel; where times are measured, by more than they vary."""
-        least = _NOTICED if self._measured else 1.0
-        return result.proposal != self.state.champion and result.fitness > least * self.state.best_fitness
+        least = _NOTICED * self.state.to_beat if self._measured else self.state.best_fitness
+        return result.proposal != self.state.champion and result.fitness > least
 
     def _judge(self, pending: _Pending, outcome: Outcome) -> Result:
         """The result event of an outcome."""

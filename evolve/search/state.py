@@ -69,6 +69,8 @@ class SearchState:
     agent_asks: int = 0
     barren: int = 0
     compared: int = 0
+    duel_us: dict[int, float] = field(default_factory=dict)
+    """The least time that a proposal showed in a duel."""
     champions: list[int] = field(default_factory=list)
     stale: int = 0
     stopped: str | None = None
@@ -92,6 +94,15 @@ class SearchState:
     def best_fitness(self) -> float:
         """The champion's fitness, the baseline's before there is one."""
         return self.fitness_of(self.champion)
+
+    @property
+    def to_beat(self) -> float:
+        """The champion's fitness by the least time that it showed, in its score or a duel.
+
+        By the score alone, one that came out slow would be challenged by everybody as fast.
+        """
+        seen = self.duel_us.get(self.champion)
+        return self.best_fitness * max(1.0, self.parent(self.champion).time_us / seen if seen else 1.0)
 
     def apply(self, body: Body) -> None:
         """Folds one event in. Events come in the order of the log.
@@ -197,6 +208,9 @@ class SearchState:
         """Who is found wrong in a duel is no longer scored, and what it had beaten leads again."""
         self._require(body.challenger, body.incumbent)
         self.compared += 1
+        for proposal, us in ((body.challenger, body.challenger_us), (body.incumbent, body.incumbent_us)):
+            if us > 0.0:
+                self.duel_us[proposal] = min(us, self.duel_us.get(proposal, us))
         wrong = self.results.get(body.wrong or 0)
         if wrong is None or wrong.status != "scored":
             return
