@@ -19,7 +19,7 @@ from evolve.ir.data import is_term, reads
 from evolve.ir.expr import Cast, Const, Expr, Load, index, sub
 from evolve.ir.kernel import Kernel
 from evolve.ir.lanes import element_offset
-from evolve.ir.layout import LayoutError, register_layouts, slot_of
+from evolve.ir.layout import LayoutError, register_layouts, shared_layout, slot_of
 from evolve.ir.printer import print_expr
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Buffer, For, Store
@@ -154,8 +154,11 @@ class Accesses:
         return simplify(substitute(out, {place.lane[0]: index(place.lane[1])}), self.ranges(place))
 
     def slots(self, buffer: str, indices: tuple[Expr, ...], place: Place) -> tuple[Expr, ...]:
+        """The subscripts in the array that a local buffer becomes."""
+        b = self.buffers[buffer]
         try:
-            return slot_of(self.layouts[buffer], indices, place.loops, self.ranges(place))
+            layout = shared_layout(b, self.sizes) if b.space is Space.SHARED else self.layouts[buffer]
+            return slot_of(layout, indices, place.loops, self.ranges(place))
         except LayoutError as e:
             raise CodegenError(e.message) from e
 
@@ -181,7 +184,7 @@ class Accesses:
                 out += f"[{place.lane[1]}]"
             return out
         if b.space is Space.SHARED:
-            parts = [self.resolve(e, place) for e in indices]
+            parts = [self.resolve(e, place) for e in self.slots(buffer, indices, place)]
             for e in parts:
                 self.require_parts(e, place)
             narrow = self.narrow(place)

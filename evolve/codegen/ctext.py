@@ -139,6 +139,8 @@ class ExprText:
             if minus is not None:
                 return _ADD, f"{self.text(e.lhs, _ADD)} - {self.text(minus, _MUL)}"
         sign = _C_OPERATOR.get(e.op, e.op.value)
+        if e.op is BinaryOp.BIT_XOR and e.dtype is DType.INDEX:
+            return p, f"{self.text(e.lhs, _UNARY)} ^ {self.text(e.rhs, _UNARY)}"
         rhs = self.text(e.rhs, p + 1)
         if rhs.startswith("-"):
             rhs = f"({rhs})"

@@ -20,7 +20,7 @@ from evolve.codegen.vectors import (
     lanes_commute,
 )
 from evolve.ir.expr import Const, Expr, Load
-from evolve.ir.lanes import is_wide, lane_guard
+from evolve.ir.lanes import lane_guard, lies_wide
 from evolve.ir.stmt import For, Leaf, Store
 from evolve.ir.types import Space
 
@@ -72,8 +72,9 @@ def _wide_access(
     b = emitter.buffers[buffer]
     if b.space is Space.REGISTER or (b.dtype, width) not in VECTOR_TYPES or not indices:
         return None
-    ranges = emitter.ranges(place)
-    if not is_wide(emitter.offset(b, indices, place), lane, width, ranges):
+    # Simplified at the place, where loops of one iteration are 0.
+    at = tuple(emitter.simplified(i, place) for i in indices)
+    if not lies_wide(b, at, lane, width, emitter.ranges(place)):
         return None
     return VECTOR_TYPES[(b.dtype, width)]
 

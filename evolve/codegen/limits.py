@@ -11,7 +11,7 @@ from evolve.codegen.place import Place
 from evolve.ir.affine import Ranges
 from evolve.ir.expr import Expr
 from evolve.ir.kernel import Kernel
-from evolve.ir.layout import RegisterLayout
+from evolve.ir.layout import Layout
 from evolve.ir.stmt import Buffer
 from evolve.ir.visit import map_block_exprs, variables
 
@@ -22,7 +22,7 @@ MAX_INSTANCES = 4096
 """Statements of a kernel after unrolling: about a second in NVRTC, which cannot be interrupted."""
 
 
-def check_registers(layouts: Mapping[str, RegisterLayout], buffers: Mapping[str, Buffer]) -> None:
+def check_registers(layouts: Mapping[str, Layout], buffers: Mapping[str, Buffer]) -> None:
     """Raises CodegenError when the register buffers of a thread cannot be in registers."""
     total = 0
     for name, layout in layouts.items():

@@ -149,7 +149,8 @@ class Magnitudes:
             case Binary(op=BinaryOp.FLOORDIV | BinaryOp.MOD):
                 self._polys.append(self._of(e.rhs, loops))
                 return self._of(e.lhs, loops)
-            case Binary(op=BinaryOp.MIN | BinaryOp.MAX):
+            case Binary(op=BinaryOp.MIN | BinaryOp.MAX | BinaryOp.BIT_XOR):
+                # The exclusive or of two numbers that are not negative is at most their sum.
                 return _plus(self._of(e.lhs, loops), self._of(e.rhs, loops))
             case Unary() if e.dtype is DType.INDEX:
                 return self._of(e.arg, loops)

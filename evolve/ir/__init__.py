@@ -10,7 +10,8 @@
 `affine`   simplification of index expressions under loop ranges
 `effects`  what a statement reads and writes: the only source of access information
 `lanes`    alignment and conditions of the lanes of a vector
-`layout`   which thread holds which element of a distributed register buffer
+`layout`   where an element of a local buffer is: its thread and slot, or its place in shared memory
+`swizzle`  columns of a shared tile that trade places from row to row
 `scaled`   sums of exponentials kept relative to a maximum that still grows
 `poly`     the isl view, derived on demand
 `printer`, `verify`

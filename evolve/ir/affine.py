@@ -138,6 +138,10 @@ def _linear(e: Expr, ranges: Ranges) -> Linear:
             if smaller_is_b:
                 return b if e.op is BinaryOp.MIN else a
             return Linear(((Binary(e.op, expression(a), expression(b), DType.INDEX), 1),), 0)
+        case Binary(op=BinaryOp.BIT_XOR, lhs=Const(value=x), rhs=Const(value=y)):
+            return Linear((), int(x) ^ int(y))
+        case Binary(op=BinaryOp.BIT_XOR, lhs=kept, rhs=Const(value=0)):
+            return linear(kept, ranges)
         case _:
             return Linear(((e, 1),), 0)
 
@@ -318,6 +322,11 @@ def _atom_bounds(atom: Expr, ranges: Ranges) -> Range:
             if a is not None and c is not None and a >= 0 and c >= 0:
                 return a * c, (None if b is None or d2 is None else b * d2)
             return UNKNOWN_RANGE
+        case Binary(op=BinaryOp.BIT_XOR):
+            (a, b), (c, d2) = (bounds(linear(x, ranges), ranges) for x in (atom.lhs, atom.rhs))
+            if a is None or c is None or a < 0 or c < 0:
+                return UNKNOWN_RANGE
+            return 0, (None if b is None or d2 is None else (1 << max(b, d2).bit_length()) - 1)
         case Binary(op=BinaryOp.MIN):
             (a, b), (c, d2) = (bounds(linear(x, ranges), ranges) for x in (atom.lhs, atom.rhs))
             highs = [h for h in (b, d2) if h is not None]

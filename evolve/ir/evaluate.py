@@ -69,6 +69,7 @@ _FUNCTIONS: dict[BinaryOp, Callable[[Any, Any], Any]] = {
     BinaryOp.DIV: operator.truediv,
     BinaryOp.FLOORDIV: operator.floordiv,
     BinaryOp.MOD: operator.mod,
+    BinaryOp.BIT_XOR: operator.xor,
     BinaryOp.MIN: min,
     BinaryOp.MAX: max,
 }

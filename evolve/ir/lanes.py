@@ -61,6 +61,16 @@ def element_offset(b: Buffer, indices: tuple[Expr, ...]) -> Expr:
     return out
 
 
+def lies_wide(b: Buffer, indices: tuple[Expr, ...], lane: str, width: int, ranges: Ranges) -> bool:
+    """Whether an access runs over `width` adjacent, aligned elements as `lane` does.
+
+    In a swizzled tile that is within a group of columns that stays together.
+    """
+    if b.swizzle is not None and (b.swizzle.width % width or not is_wide(indices[-1], lane, width, ranges)):
+        return False
+    return is_wide(element_offset(b, indices), lane, width, ranges)
+
+
 def is_wide(offset: Expr, lane: str, width: int, ranges: Ranges) -> bool:
     """Whether element `offset` runs over `width` adjacent, aligned elements as `lane` does.
 

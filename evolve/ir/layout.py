@@ -1,20 +1,26 @@
-"""Which thread holds which element of a register buffer, and in which slot.
+"""Where an element of a local buffer is: which thread holds it in which slot, or its place in shared memory.
 
-A register buffer declared above thread loops is distributed. Its layout is read off the first
-statement that fills it: each subscript must be a mixed-radix number whose digits are loop
-variables; digits of thread loops choose the owner, the others the slot. Every other access must
-come from the owner; then its slot follows from the same radix.
+Both are digits of its subscripts. In shared memory nobody owns a digit: each subscript is one, and the last
+may be swizzled by the one before.
+
+A register buffer declared above thread loops is distributed. Its layout is read off the first statement that
+fills it: each subscript must be a mixed-radix number whose digits are loop variables; digits of thread loops
+choose the owner, the others the slot. Every other access must come from the owner; then its slot follows from
+the same radix.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
-from evolve.ir.affine import Ranges, linear, simplify
+from evolve.ir.affine import NOTHING, Ranges, linear, simplify
+from evolve.ir.evaluate import evaluate
 from evolve.ir.expr import Const, Expr, Var, floordiv, mod
 from evolve.ir.kernel import Kernel
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Alloc, Buffer, For, Leaf
+from evolve.ir.swizzle import Swizzle
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import Site, leaves, walk
 
@@ -29,11 +35,12 @@ class Digit:
 
 
 @dataclass(frozen=True)
-class RegisterLayout:
-    """Digits of each dimension, most significant first."""
+class Layout:
+    """Digits of each dimension, most significant first. `swizzle`: of the last slot, by the one before."""
 
     buffer: str
     dims: tuple[tuple[Digit, ...], ...]
+    swizzle: Swizzle | None = None
 
     @property
     def slots(self) -> tuple[int, ...]:
@@ -56,7 +63,7 @@ class LayoutError(Exception):
         self.loop = loop
 
 
-def register_layouts(kernel: Kernel) -> dict[str, RegisterLayout]:
+def register_layouts(kernel: Kernel) -> dict[str, Layout]:
     """The layout of every register buffer of the kernel.
 
     Raises LayoutError when a window has no constant extents, or when the statement that fills a
@@ -66,7 +73,7 @@ def register_layouts(kernel: Kernel) -> dict[str, RegisterLayout]:
     fills: dict[str, Site] = {}
     for leaf, site in leaves(kernel.body):
         fills.setdefault(leaf.buffer, site)
-    out: dict[str, RegisterLayout] = {}
+    out: dict[str, Layout] = {}
     for site in sites:
         if not isinstance(site.stmt, Alloc) or site.stmt.buffer.space is not Space.REGISTER:
             continue
@@ -83,6 +90,12 @@ def register_layouts(kernel: Kernel) -> dict[str, RegisterLayout]:
     return out
 
 
+def shared_layout(buffer: Buffer, ranges: Ranges = NOTHING) -> Layout:
+    """The layout of a shared buffer. Raises LayoutError E-WINDOW when its extents are not constant."""
+    extents = (_constant(buffer, simplify(n, ranges)) for n in buffer.extents)
+    return Layout(buffer.name, tuple((Digit(1, n, None),) for n in extents), buffer.swizzle)
+
+
 def _axis(loop: For) -> LoopKind | None:
     """The thread axis that a loop runs along; iteration t of a scan fills what thread t holds."""
     if loop.kind.is_scan:
@@ -90,12 +103,12 @@ def _axis(loop: For) -> LoopKind | None:
     return loop.kind if loop.kind.is_thread else None
 
 
-def _private(kernel: Kernel, buffer: Buffer, site: Site) -> RegisterLayout:
+def _private(kernel: Kernel, buffer: Buffer, site: Site) -> Layout:
     extents = buffer.extents
     if not all(isinstance(n, Const) for n in extents):
         ranges = ranges_at(kernel, site.path)
         extents = tuple(simplify(n, ranges) for n in extents)
-    return RegisterLayout(buffer.name, tuple((Digit(1, _constant(buffer, n), None),) for n in extents))
+    return Layout(buffer.name, tuple((Digit(1, _constant(buffer, n), None),) for n in extents))
 
 
 def _constant(buffer: Buffer, extent: Expr) -> int:
@@ -103,12 +116,13 @@ def _constant(buffer: Buffer, extent: Expr) -> int:
         raise LayoutError(
             "E-WINDOW",
             buffer.name,
-            f"register buffer {buffer.name} has an extent that is not constant; specialize the size first",
+            f"{buffer.space.value} buffer {buffer.name} has an extent that is not constant; "
+            "specialize the size first",
         )
     return int(extent.value)
 
 
-def _from_fill(kernel: Kernel, buffer: Buffer, fill: Site, below: tuple[For, ...]) -> RegisterLayout:
+def _from_fill(kernel: Kernel, buffer: Buffer, fill: Site, below: tuple[For, ...]) -> Layout:
     ranges = ranges_at(kernel, fill.path)
     kinds = {loop.var: loop for loop in below}
     leaf = fill.stmt
@@ -155,11 +169,11 @@ def _from_fill(kernel: Kernel, buffer: Buffer, fill: Site, below: tuple[For, ...
             f"every iteration of thread loop {missing[0]} fills the same elements of {buffer.name}",
             missing[0],
         )
-    return RegisterLayout(buffer.name, tuple(dims))
+    return Layout(buffer.name, tuple(dims))
 
 
 def slot_of(
-    layout: RegisterLayout, indices: tuple[Expr, ...], path: tuple[For, ...], ranges: Ranges
+    layout: Layout, indices: tuple[Expr, ...], path: tuple[For, ...], ranges: Ranges
 ) -> tuple[Expr, ...]:
     """The slot subscripts of an access below `path`.
 
@@ -186,4 +200,32 @@ def slot_of(
                     f"an access to {layout.buffer} is not made by the thread that holds the element: "
                     f"it needs a {digit.axis.value} loop of {digit.extent} with stride {digit.stride}",
                 )
+    if layout.swizzle is not None:
+        out[-1] = simplify(layout.swizzle.column(out[-2], out[-1]), ranges)
     return tuple(out)
+
+
+@cache
+def misplaced(swizzle: Swizzle, columns: int) -> str | None:
+    """What is wrong with the swizzle of a tile of that many columns; None when it is a bijection of each
+    row's columns that keeps groups of `width` together.
+
+    Shown by evaluating the address of each column for each key that a row may have: what a row does depends
+    on its key alone, and `rows * k` for k below `groups` are rows of all keys.
+    """
+    if min(swizzle.width, swizzle.groups, swizzle.rows) < 1:
+        return f"{swizzle} has no columns, groups or rows"
+    address = swizzle.column(Var("row"), Var("column"))
+    for key in range(swizzle.groups):
+        at = [int(evaluate(address, {"row": key * swizzle.rows, "column": c})) for c in range(columns)]
+        outside = next((c for c in range(columns) if at[c] not in range(columns)), None)
+        if outside is not None:
+            return f"column {outside} of row {key * swizzle.rows} would lie at {at[outside]} of {columns}"
+        if len(set(at)) < columns:
+            return f"two columns of row {key * swizzle.rows} would share a place"
+        for first in range(0, columns, swizzle.width):
+            together = at[first : first + swizzle.width]
+            begin = together[0]
+            if begin % swizzle.width or together != list(range(begin, begin + len(together))):
+                return f"columns {first} to {first + swizzle.width - 1} would not stay together"
+    return None

@@ -72,6 +72,7 @@ def print_expr(e: Expr, outer: int = 0) -> str:
 def _buffer(b: Buffer) -> str:
     dims = ", ".join(print_expr(x) for x in b.extents)
     pad = f" pad({', '.join(map(str, b.padding))})" if any(b.padding) else ""
+    pad += f" swizzle({b.swizzle.width}, {b.swizzle.groups}, {b.swizzle.rows})" if b.swizzle else ""
     align = f" align({b.align})" if b.align else ""
     cache = "" if b.cache is Cache.DEFAULT else f" cache({b.cache.value})"
     return f"{b.name}: {b.space.value} {b.dtype.value}[{dims}]{pad}{align}{cache}"

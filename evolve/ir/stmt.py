@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from evolve.ir.expr import Expr
+from evolve.ir.swizzle import Swizzle
 from evolve.ir.types import Cache, DType, LoopKind, Monoid, Space
 
 
@@ -38,6 +39,7 @@ class Origin:
 class Buffer:
     """An array. Row-major over `extents`, each enlarged by `padding` (elements that are never read).
 
+    `swizzle` says how the columns of a SHARED buffer, its last dimension, lie in each row, of the one before.
     A REGISTER buffer declared above a thread loop is distributed over the threads: see `layout`.
     `align` is the proved or assumed byte alignment of its first element. `cache` is for global arrays.
     """
@@ -47,6 +49,7 @@ class Buffer:
     extents: tuple[Expr, ...]
     space: Space
     padding: tuple[int, ...] = ()
+    swizzle: Swizzle | None = None
     align: int = 0
     cache: Cache = Cache.DEFAULT
     span: Span | None = field(default=None, compare=False)

@@ -99,6 +99,8 @@ def _accesses_fit_buffers(k: Kernel) -> Iterator[str]:
             yield f"buffer {b.name} has {len(b.padding)} paddings for {len(b.extents)} dimensions"
         if any(n < 0 for n in b.padding):
             yield f"buffer {b.name} has a negative padding: its rows would overlap"
+        if b.swizzle is not None and (b.space is not Space.SHARED or len(b.extents) < 2):
+            yield f"buffer {b.name} is swizzled, and has no rows and columns in shared memory"
         if (b.space is Space.GLOBAL) != any(b.name == g.name for g in (*k.buffers, *scratch(k))):
             yield f"buffer {b.name} is declared in the wrong space"
     for site in walk(k.body):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from evolve.ir.expr import Expr
 from evolve.ir.kernel import Kernel
-from evolve.ir.layout import LayoutError, RegisterLayout, slot_of
+from evolve.ir.layout import Layout, LayoutError, slot_of
 from evolve.ir.poly import IslObject, path_terms
 from evolve.ir.scope import ranges_at
 from evolve.ir.types import LoopKind, Space
@@ -28,7 +28,7 @@ class Cells:
     kernel: Kernel
     declared: Mapping[str, Declared]
     geometries: Sequence[Geometry]
-    layouts: Mapping[str, RegisterLayout]
+    layouts: Mapping[str, Layout]
     _held: set[tuple[str, str, tuple[Expr, ...]]] = field(default_factory=set)
 
     def of(
@@ -64,7 +64,7 @@ class Cells:
         return tags
 
     def _owned(
-        self, st: Statement, layout: RegisterLayout, indices: tuple[Expr, ...], where: IslObject
+        self, st: Statement, layout: Layout, indices: tuple[Expr, ...], where: IslObject
     ) -> None:
         """Raises ModelError E-OWNER unless the accessing thread holds the element in the slot that
         code generation will address: owner and slots must spell the logical index, digit by digit."""

@@ -44,7 +44,7 @@ from evolve.ir.data import terms as terms_of
 from evolve.ir.expr import Expr, Load, Select
 from evolve.ir.kernel import Kernel
 from evolve.ir.launches import phases
-from evolve.ir.layout import LayoutError, RegisterLayout, register_layouts
+from evolve.ir.layout import Layout, LayoutError, register_layouts
 from evolve.ir.poly import Frame, IslObject, NonAffineError, Sizes, canonical_term, domain, path_terms
 from evolve.ir.printer import print_expr, print_stmt
 from evolve.ir.stmt import (
@@ -96,7 +96,7 @@ class Model:
                 self.declared[site.stmt.buffer.name] = Declared(site.stmt.buffer, site)
                 self.buffers[site.stmt.buffer.name] = site.stmt.buffer
         self.geometries = tuple(geometry(kernel, body) for body in phases(kernel.body))
-        self.layouts: dict[str, RegisterLayout] = {}
+        self.layouts: dict[str, Layout] = {}
         if like is not None:
             self.layouts = like.layouts
         elif not source:

@@ -22,6 +22,7 @@ from evolve.legality.instances import ModelError
 from evolve.legality.limits import alignments, check_limits, grid_facts
 from evolve.legality.model import Model
 from evolve.legality.online import check_online
+from evolve.legality.placement import check_layout
 from evolve.legality.proof import Finding, Original, Proof, unknown
 from evolve.legality.races import check_races, check_vector, source_race
 from evolve.legality.repairs import repaired
@@ -31,6 +32,7 @@ from evolve.legality.verdict import CheckRun, Limits, Status, Verdict
 
 CHECKS: dict[str, Callable[[Proof], list[Finding]]] = {
     "limits": check_limits,
+    "layout": check_layout,
     "uniform": check_uniform,
     "bounds": check_bounds,
     "equality": check_equality,
@@ -41,7 +43,7 @@ CHECKS: dict[str, Callable[[Proof], list[Finding]]] = {
     "flow": check_flow,
 }
 """In the order they run. Flow means something only after races; it is left out when a check before failed."""
-BY_LAUNCH = frozenset({"limits", "uniform", "races", "vector"})
+BY_LAUNCH = frozenset({"limits", "layout", "uniform", "races", "vector"})
 """What concerns the threads and blocks of one launch: launches are ordered. The others see the whole."""
 
 _KEEP_SOURCES = 16

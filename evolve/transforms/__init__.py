@@ -7,7 +7,8 @@ it checks a cheap local precondition and leaves it to `evolve.legality` whether 
 `iteration`   shift, skew, collapse, peel
 `nests`       jam, distribute
 `mapping`     bind, launch_bounds, unroll, vectorize
-`memory`      stage, accumulate_in_register, set_layout; `window` finds the part of a buffer to stage
+`memory`      stage, accumulate_in_register; `window` finds the part of a buffer to stage
+`layouts`     set_layout
 `hints`       cache_hint
 `overlap`     multi_buffer, make_async, pipeline
 `writes`      cache_write

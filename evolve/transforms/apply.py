@@ -17,8 +17,8 @@ from evolve.transforms.edit import tidy
 from evolve.transforms.names import NameTable
 
 _FAMILIES = (
-    *("grids", "hints", "iteration", "knowledge", "loops", "mapping", "memory", "nests", "online", "overlap"),
-    *("private", "reductions", "scans", "writes"),
+    *("grids", "hints", "iteration", "knowledge", "layouts", "loops", "mapping", "memory", "nests", "online"),
+    *("overlap", "private", "reductions", "scans", "writes"),
 )
 for _family in _FAMILIES:
     import_module(f"evolve.transforms.{_family}")  # registers its primitives

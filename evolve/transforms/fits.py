@@ -14,7 +14,7 @@ from evolve.ir.effects import Access, Mode, effects
 from evolve.ir.expr import Const, Expr
 from evolve.ir.kernel import Kernel
 from evolve.ir.launches import launches
-from evolve.ir.layout import LayoutError, RegisterLayout, register_layouts, slot_of
+from evolve.ir.layout import Layout, LayoutError, register_layouts, slot_of
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Alloc, Buffer, For
 from evolve.ir.types import LoopKind, Space
@@ -109,7 +109,7 @@ class Fit:
         return self._taken_registers(kernel, declared, layouts) <= REGISTERS and self._owners(kernel, layouts)
 
     def _taken_registers(
-        self, kernel: Kernel, declared: list[Site], layouts: dict[str, RegisterLayout]
+        self, kernel: Kernel, declared: list[Site], layouts: dict[str, Layout]
     ) -> float:
         """Of a thread, if each buffer were shared out over all threads that do not hold parts of it yet."""
         extents = thread_extents(kernel)
@@ -123,7 +123,7 @@ class Fit:
             total += prod(layouts[b.name].slots) * -(-b.dtype.size // 4) / room
         return total
 
-    def _owners(self, kernel: Kernel, layouts: dict[str, RegisterLayout]) -> bool:
+    def _owners(self, kernel: Kernel, layouts: dict[str, Layout]) -> bool:
         """Whether every access to a distributed buffer is its owner's, and what an axis shares out when a
         thread's own buffer is written it shares out when it is read."""
         shared_out: dict[str, set[LoopKind]] = {}
@@ -144,7 +144,7 @@ class Fit:
         return all(axes <= together.get(name, axes) for name, axes in shared_out.items())
 
     def _is_owners(
-        self, kernel: Kernel, layout: RegisterLayout, indices: tuple[Expr, ...], site: Site
+        self, kernel: Kernel, layout: Layout, indices: tuple[Expr, ...], site: Site
     ) -> bool:
         loops = tuple((x.var, x.kind) for x in site.loops)
         key = (layout, indices, loops, kernel.assumptions)

@@ -11,7 +11,7 @@ from evolve.ir.affine import Ranges, linear
 from evolve.ir.effects import effects
 from evolve.ir.expr import Expr, Var, conjunction
 from evolve.ir.kernel import Kernel
-from evolve.ir.lanes import element_offset, is_wide, lane_guard
+from evolve.ir.lanes import lane_guard, lies_wide
 from evolve.ir.launches import phases
 from evolve.ir.printer import print_expr, print_stmt
 from evolve.ir.scope import conjuncts, ranges_at
@@ -292,7 +292,7 @@ def _unit_stride(loop: For, ranges: Ranges, kernel: Kernel) -> Iterator[bool]:
 
 def _wide(loop: For, width: int, ranges: Ranges, kernel: Kernel) -> Iterator[bool]:
     for buffer, indices in _in_memory(loop, kernel):
-        yield is_wide(element_offset(buffer, indices), loop.var, width, ranges)
+        yield lies_wide(buffer, indices, loop.var, width, ranges)
 
 
 def _divisibility(cond: Expr, width: int, ranges: Ranges) -> str | None:

@@ -1,4 +1,4 @@
-"""stage, accumulate_in_register, set_layout: where values live."""
+"""stage, accumulate_in_register: where values live."""
 
 from __future__ import annotations
 
@@ -238,43 +238,3 @@ def accumulate_in_register(call: Call) -> Result:
     kept = replace(loop, body=rewrite(loop.body, into_register))
     result = (Alloc(register), start, kept, cells("all", finish))
     return replace_loop(kernel, loop.var, lambda _: result), call.names
-
-
-@transform("set_layout")
-def set_layout(call: Call) -> Result:
-    """See dsl_spec/set_layout.yaml."""
-    buffer = call.buffer("buffer")
-    if buffer.space is not Space.SHARED:
-        raise RefusedError("E-LAYOUT-SPACE", f"{buffer.name} is {buffer.space.value}; only shared buffers")
-    rank = len(buffer.extents)
-    order = call.integers("order") or tuple(range(rank))
-    if sorted(order) != list(range(rank)):
-        raise RefusedError(
-            "E-LAYOUT-ORDER", f"{buffer.name} has dimensions 0 to {rank - 1}, the order is {list(order)}"
-        )
-    pad = call.integers("pad") or _ordered(buffer.padding, order)
-    if len(pad) not in (0, rank):
-        raise RefusedError("E-LAYOUT-RANK", f"{buffer.name} has {rank} dimensions, {len(pad)} paddings given")
-    new = replace(buffer, extents=_ordered(buffer.extents, order), padding=pad if any(pad) else ())
-    if new == buffer and order == tuple(range(rank)):
-        raise RefusedError("E-NO-CHANGE", f"the layout of {buffer.name} is already that")
-
-    def placed(s: Stmt) -> Stmt | None:
-        if isinstance(s, Alloc) and s.buffer.name == buffer.name:
-            return Alloc(new)
-        if isinstance(s, Store | Reduce) and s.buffer == buffer.name:
-            return replace(s, indices=_ordered(s.indices, order))
-        return None
-
-    def read(e: Expr) -> Expr:
-        if isinstance(e, Load) and e.buffer == buffer.name:
-            return replace(e, indices=_ordered(e.indices, order))
-        return e
-
-    body = map_block_exprs(rewrite(call.kernel.body, placed), lambda e: map_expr(e, read))
-    return replace(call.kernel, body=body), call.names
-
-
-def _ordered(items: tuple[T, ...], order: tuple[int, ...]) -> tuple[T, ...]:
-    """The items in that order; none stay none."""
-    return tuple(items[i] for i in order) if items else ()

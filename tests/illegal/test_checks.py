@@ -22,6 +22,7 @@ from tests.kernels_ir import F32, ld, saxpy_in_place
 
 LET_THROUGH = {
     "limits": "vecadd/block_of_2048_threads_in_two_axes",
+    "layout": "swizzle_beyond_the_columns",
     "uniform": "barrier_of_half_the_threads",
     "bounds": "copy_past_the_edge",
     "equality": "product_for_a_sum",

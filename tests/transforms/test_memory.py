@@ -1,4 +1,4 @@
-"""stage, accumulate_in_register, set_layout."""
+"""stage, accumulate_in_register, and padding and order of set_layout."""
 
 from __future__ import annotations
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
+from math import gcd, prod
 
 from evolve.dsl.registry import Domain
 from evolve.ir.affine import linear
 from evolve.ir.errors import EvolveError
 from evolve.ir.evaluate import evaluate
-from evolve.ir.expr import Var
+from evolve.ir.expr import Const, Var
 from evolve.ir.scope import ranges_at
 from evolve.ir.types import LoopKind
 from evolve.ir.visit import leaves
 from evolve.target.limits import GRID_MOST
 from evolve.transforms.domains.rule import Chosen, rule
 from evolve.transforms.view import View, block_threads
+
+BANKS = 32
+"""Of shared memory, four bytes each, on every CUDA GPU since compute capability 2.0."""
 
 
 @rule
@@ -87,6 +90,23 @@ def reversed_dimensions(view: View, domain: Domain, chosen: Chosen) -> Iterator[
     rank = len(view.local[chosen[domain.of]].extents)
     if rank > 1:
         yield f"{list(range(rank))[::-1]}"
+
+
+@rule
+def column_groups(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Swizzles of a tile's columns over as many banks as there are, or as the columns fill: groups as wide as
+    one of the numbers, each row or so many rows alike."""
+    assert domain.of is not None
+    extents = view.local[chosen[domain.of]].extents
+    columns = extents[-1]
+    if len(extents) < 2 or not isinstance(columns, Const):
+        return
+    for width in map(int, domain.values):
+        groups = gcd(int(columns.value), BANKS) // width
+        if groups > 1:
+            yield f"[{width}, {groups}]"
+            if width > 1:
+                yield f"[{width}, {groups}, {width}]"
 
 
 @rule
