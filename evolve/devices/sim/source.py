@@ -5,8 +5,8 @@ Line numbers are kept: every change stays on its line, dropped text becomes blan
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from evolve.ir.errors import EvolveError
@@ -299,8 +299,9 @@ def _lay_apart(text: str, decls: list[SharedDecl]) -> str:
     return "".join([*out, text[done:]])
 
 
-def prepare(text: str, entries: Iterable[str]) -> HostSource:
-    """Host C++ for the kernels `entries` of CUDA `text`.
+@functools.lru_cache(maxsize=32)
+def prepare(text: str, entries: tuple[str, ...]) -> HostSource:
+    """Host C++ for the kernels `entries` of CUDA `text`, remembered: a text runs at many sizes.
 
     Raises EvolveError `sim.include`, `sim.asm`, `sim.shared`, `sim.syntax`, `sim.entry` with the line.
     """
@@ -314,8 +315,9 @@ def prepare(text: str, entries: Iterable[str]) -> HostSource:
         _blank(chars, m.start(), m.end())
     _drop_host_items(chars, _strip_directives(masked), 0, len(masked))
     kept = "".join(chars)
+    masked = mask(kept)
     for name in entries:
-        if not re.search(rf"\b{re.escape(name)}\b", mask(kept)):
+        if not re.search(rf"\b{re.escape(name)}\b", masked):
             raise EvolveError("sim.entry", f"there is no kernel {name!r} in the text")
-    placed, shared = _place_shared(kept, mask(kept))
+    placed, shared = _place_shared(kept, masked)
     return HostSource(placed, shared)

@@ -55,7 +55,7 @@ def test_host_code_is_left_out(cache: Path, compiler: HostCompiler) -> None:
 
 
 def test_lines_are_kept() -> None:
-    prepared = prepare(WITH_HOST, ["k"]).text.splitlines()
+    prepared = prepare(WITH_HOST, ("k",)).text.splitlines()
     for i, line in enumerate(WITH_HOST.splitlines()):
         assert prepared[i] in (line, "") or not prepared[i].strip()
     assert "main" not in "\n".join(prepared)
@@ -70,7 +70,7 @@ def test_shared_declarations_in_all_their_forms() -> None:
         "  volatile __shared__ int d[3]; // __shared__ float no[1];\n"
         "}\n"
     )
-    prepared = prepare(text, ["k"])
+    prepared = prepare(text, ("k",))
     assert [(d.id, d.name, d.line) for d in prepared.shared] == [
         (0, "dyn", 1), (2, "a", 3), (3, "b", 3), (4, "c", 4), (5, "d", 6),
     ]  # fmt: skip
