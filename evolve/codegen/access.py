@@ -5,11 +5,12 @@ Everything that is computed in 32 bits passes through `require`, so that the lau
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
+from evolve.codegen.collectives import Collectives
 from evolve.codegen.ctext import CountText, ExprText
 from evolve.codegen.errors import CodegenError
+from evolve.codegen.hinted import LOADS, STORES, Hinted, is_plain
 from evolve.codegen.names import Names
 from evolve.codegen.place import Place
 from evolve.codegen.sizes import Magnitudes
@@ -23,24 +24,18 @@ from evolve.ir.layout import LayoutError, register_layouts, shared_layout, slot_
 from evolve.ir.printer import print_expr
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Buffer, For, Store
-from evolve.ir.types import Cache, DType, Space
-from evolve.ir.visit import children, local_buffers, substitute, walk
-
-_LOADS = {Cache.READ_ONLY: "__ldg", Cache.STREAMING: "__ldcs", Cache.L2: "__ldcg"}
-_STORES = {Cache.STREAMING: "__stcs", Cache.L2: "__stcg"}
-
-
-def _hint(functions: Mapping[Cache, str], b: Buffer, kind: str) -> str | None:
-    """The function for accesses to a buffer; there are none for single bool."""
-    return None if b.dtype is DType.BOOL and not kind else functions.get(b.cache)
+from evolve.ir.types import DType, Priority, Space
+from evolve.ir.visit import children, leaves, local_buffers, substitute, walk
 
 
 class Accesses:
     """What a kernel's expressions look like at a place. Raises CodegenError where there is no text."""
 
-    def __init__(self, kernel: Kernel, names: Names) -> None:
+    def __init__(self, kernel: Kernel, names: Names, collectives: Collectives) -> None:
         self.kernel = kernel
         self.names = names
+        self.collectives = collectives
+        self.written = {leaf.buffer for leaf, _ in leaves(kernel.body)}
         self.sizes = ranges_at(kernel)
         ints = [s.name for s in kernel.scalars if s.dtype is DType.I32]
         self.wide, counted = data_loops(kernel, self.sizes)
@@ -82,7 +77,7 @@ class Accesses:
     def load(self, x: Load, place: Place, kind: str = "") -> str:
         """The text that loads an element, or with `kind` the vector of that CUDA type which begins there."""
         element = self.access(x.buffer, x.indices, place)
-        hinted = _hint(_LOADS, self.buffers[x.buffer], kind)
+        hinted = self._hinted(self.buffers[x.buffer], kind, is_load=True)
         address = f"reinterpret_cast<const {kind}*>(&{element})" if kind else f"&{element}"
         if hinted is not None:
             return f"{hinted}({address})"
@@ -91,11 +86,20 @@ class Accesses:
     def store(self, s: Store, value: str, place: Place, kind: str = "") -> str:
         """The statement that stores an element, or with `kind` a vector of that CUDA type from there on."""
         element = self.access(s.buffer, s.indices, place)
-        hinted = _hint(_STORES, self.buffers[s.buffer], kind)
+        hinted = self._hinted(self.buffers[s.buffer], kind, is_load=False)
         address = f"reinterpret_cast<{kind}*>(&{element})" if kind else f"&{element}"
         if hinted is not None:
             return f"{hinted}({address}, {value});"
         return f"*{address} = {value};" if kind else f"{element} = {value};"
+
+    def _hinted(self, b: Buffer, kind: str, *, is_load: bool) -> str | None:
+        """The function for accesses to a buffer about which the caches are told something."""
+        lanes = int(kind[-1]) if kind else 1
+        if is_plain(b, lanes):
+            return None
+        known = (LOADS if is_load else STORES).get(b.cache) if b.l2 is Priority.NORMAL else None
+        constant = is_load and b.name not in self.written
+        return known or self.collectives.hinted(Hinted(b.dtype, lanes, b.cache, b.l2, is_load, constant))
 
     def _element(self, x: Load, place: Place) -> str | None:
         """The element of a vector already read that `x` is in this lane, be it another lane's."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from evolve.codegen.asynchronous import ASYNCHRONOUS
 from evolve.codegen.ctext import literal
 from evolve.codegen.errors import CodegenError
+from evolve.codegen.hinted import Hinted
 from evolve.codegen.names import Names
 from evolve.ir.types import DType, Monoid
 
@@ -94,6 +95,13 @@ class Collectives:
         if ("asynchronous",) not in self._known:
             self._known[("asynchronous",)] = ""
             self.texts.append(ASYNCHRONOUS)
+
+    def hinted(self, access: Hinted) -> str:
+        """Name of `T f(const T* at)` or `void f(T* at, T value)`."""
+        if ("hinted", access) not in self._known:
+            name = self._known["hinted", access] = self.names.fresh(access.name)
+            self.texts.append(access.text(name))
+        return self._known["hinted", access]
 
     def scan_warp(self, monoid: Monoid, dtype: DType, lanes: int) -> str:
         """Name of `T f(T value, T& total)` over groups of `lanes` adjacent lanes (2, 4 ... 32)."""

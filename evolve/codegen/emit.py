@@ -73,10 +73,8 @@ class KernelEmitter(Accesses):
     """Emits one kernel. Raises CodegenError for a schedule that has no rendering."""
 
     def __init__(self, kernel: Kernel, name: str, names: Names, collectives: Collectives) -> None:
-        super().__init__(prepare(kernel), names)
+        super().__init__(prepare(kernel), names, collectives)
         self.name = name
-        self.collectives = collectives
-        self.written = {leaf.buffer for leaf, _ in leaves(self.kernel.body)}
         self.block = block_dims(self.kernel)
         self.grid = grid_extents(self.kernel)
         self.shared: dict[str, SharedArray] = {}

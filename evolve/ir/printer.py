@@ -20,7 +20,7 @@ from evolve.ir.stmt import (
     Store,
     Wait,
 )
-from evolve.ir.types import Cache, DType, LoopKind
+from evolve.ir.types import Cache, DType, LoopKind, Priority
 
 _PRECEDENCE = {
     BinaryOp.OR: 1,
@@ -74,7 +74,9 @@ def _buffer(b: Buffer) -> str:
     pad = f" pad({', '.join(map(str, b.padding))})" if any(b.padding) else ""
     pad += f" swizzle({b.swizzle.width}, {b.swizzle.groups}, {b.swizzle.rows})" if b.swizzle else ""
     align = f" align({b.align})" if b.align else ""
-    cache = "" if b.cache is Cache.DEFAULT else f" cache({b.cache.value})"
+    asked = [b.cache.value] * (b.cache is not Cache.DEFAULT)
+    asked += [f"l2={b.l2.value}"] * (b.l2 is not Priority.NORMAL)
+    cache = f" cache({', '.join(asked)})" if asked else ""
     return f"{b.name}: {b.space.value} {b.dtype.value}[{dims}]{pad}{align}{cache}"
 
 

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from evolve.ir.expr import Expr
 from evolve.ir.swizzle import Swizzle
-from evolve.ir.types import Cache, DType, LoopKind, Monoid, Space
+from evolve.ir.types import Cache, DType, LoopKind, Monoid, Priority, Space
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,8 @@ class Buffer:
 
     `swizzle` says how the columns of a SHARED buffer, its last dimension, lie in each row, of the one before.
     A REGISTER buffer declared above a thread loop is distributed over the threads: see `layout`.
-    `align` is the proved or assumed byte alignment of its first element. `cache` is for global arrays.
+    `align` is the proved or assumed byte alignment of its first element. `cache` and `l2` are for global
+    arrays.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Buffer:
     swizzle: Swizzle | None = None
     align: int = 0
     cache: Cache = Cache.DEFAULT
+    l2: Priority = Priority.NORMAL
     span: Span | None = field(default=None, compare=False)
 
 

@@ -83,7 +83,8 @@ class Space(Enum):
 class Cache(Enum):
     """What is asked of the caches for an array: where it goes and how soon it may be given up.
 
-    It changes no value but one: READ_ONLY lets a load see what was there when the kernel began.
+    It changes no value but one: READ_ONLY lets a load see what was there when the kernel began. What is asked
+    of L2 alone is a `Priority`.
     """
 
     DEFAULT = "default"
@@ -93,6 +94,20 @@ class Cache(Enum):
     """Used once: the first to be given up (`__ldcs`, `__stcs`)."""
     L2 = "l2"
     """Kept in L2 only (`__ldcg`, `__stcg`)."""
+    EVICT_FIRST = "evict_first"
+    """The first that L1 gives up (`L1::evict_first`)."""
+    EVICT_LAST = "evict_last"
+    """The last that L1 gives up (`L1::evict_last`)."""
+    NO_ALLOCATE = "no_allocate"
+    """L1 keeps none of it (`L1::no_allocate`)."""
+
+
+class Priority(Enum):
+    """How soon L2 gives up what was loaded or stored (`createpolicy.fractional.L2`)."""
+
+    NORMAL = "normal"
+    EVICT_FIRST = "evict_first"
+    EVICT_LAST = "evict_last"
 
 
 class LoopKind(Enum):

@@ -9,6 +9,7 @@ import functools
 import re
 from dataclasses import dataclass
 
+from evolve.codegen.hinted import CONDITION
 from evolve.ir.errors import EvolveError
 
 _IDENT = re.compile(r"[A-Za-z_]\w*")
@@ -98,16 +99,17 @@ def _blank(chars: list[str], a: int, b: int) -> None:
             chars[k] = " "
 
 
+_FOR_NVRTC = (("ifdef", "__CUDACC_RTC__"), ("if", CONDITION))
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(if\w*|else|elif|endif)\b[ \t]*([^\n]*)", re.M)  # on masked text
 
 
 def _without_nvrtc(text: str) -> str:
-    """What stands behind `#ifdef __CUDACC_RTC__`, up to its `#else` or `#endif`, blanked."""
+    """What stands behind a condition for NVRTC, up to its `#else` or `#endif`, blanked."""
     chars, depth, begin = list(text), 0, -1
     for m in _DIRECTIVE.finditer(mask(text)):
         word, what = m.group(1), m.group(2).strip()
         if begin < 0:
-            if word == "ifdef" and what == "__CUDACC_RTC__":
+            if (word, what) in _FOR_NVRTC:
                 depth, begin = 0, m.end()
         elif word.startswith("if"):
             depth += 1

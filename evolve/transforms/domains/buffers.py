@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from evolve.dsl.registry import Domain
 from evolve.ir.effects import Mode
 from evolve.ir.stmt import Reduce
-from evolve.ir.types import Cache, Space
+from evolve.ir.types import Cache, Priority, Space
 from evolve.ir.visit import leaves
 from evolve.transforms.domains.rule import Chosen, rule
 from evolve.transforms.view import View
@@ -59,7 +59,8 @@ def updated(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
 @rule
 def arrays(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
     """Arrays in global memory that nothing is said of to the caches."""
-    yield from (b.name for b in view.kernel.buffers if b.cache is Cache.DEFAULT)
+    plain = (Cache.DEFAULT, Priority.NORMAL)
+    yield from (b.name for b in view.kernel.buffers if (b.cache, b.l2) == plain)
 
 
 @rule
