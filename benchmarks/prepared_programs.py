@@ -1,7 +1,7 @@
 """The programs of kernels/programs/, proved and built for the sizes at which their kernels are timed.
 
 A case is a kernel of kernels/, or one run on other inputs: `histogram-equal` is `histogram` on what
-kernels/workloads/histogram-equal.toml says.
+kernels/workloads/histogram-equal.toml says, and `softmax-fast` is `softmax` under another numerics contract.
 """
 
 from __future__ import annotations
@@ -58,9 +58,20 @@ def kernel_of(case: str) -> str:
 
 
 def files_of(case: str) -> list[Path]:
-    """Its kernel's program, then the alternatives."""
+    """Its kernel's program, then the alternatives: those named after the case, if there are any, else those
+    that are for no other case."""
     kernel = kernel_of(case)
-    return [PROGRAMS / f"{kernel}.dsl", *sorted((PROGRAMS / "alternatives").glob(f"{kernel}-*.dsl"))]
+    found = sorted((PROGRAMS / "alternatives").glob(f"{kernel}-*.dsl"))
+    own = [f for f in found if case_of(f) == case]
+    others = [f for f in found if case_of(f) is None]
+    return [PROGRAMS / f"{kernel}.dsl", *(own or others)]
+
+
+def case_of(alternative: Path) -> str | None:
+    """The case that an alternative is named after, as `softmax-fast`; None if after its kernel only."""
+    words = alternative.stem.split("-")
+    names = ("-".join(words[:n]) for n in range(len(words), 0, -1))
+    return next((n for n in names if (WORKLOADS / f"{n}.toml").is_file()), None)
 
 
 def prepare(case: str, device: str) -> Prepared:

@@ -37,10 +37,11 @@ def command(
         diagnostics = [{name: as_json(one.get(name)) for name in _FIELDS} for one in compiled.diagnostics]
         if output.as_json:
             document = {"verdict": compiled.verdict, "diagnostics": diagnostics}
-            output.document(document | {"numerics": info.numerics, "assumed": list(info.assumptions)})
+            rests_on = {"assumed": list(info.assumptions), "premises": list(compiled.premises)}
+            output.document(document | {"numerics": info.numerics} | rests_on)
         texts = Texts(str(program), text, request.kernel_file, request.kernel_text)
         told = (line for one in compiled.diagnostics for line in refusal_lines(as_json(one), texts))
         output.text("\n".join([*told, compiled.verdict]))
         if compiled.verdict == "PROVED":
-            output.text("\n".join(premises(info, text)))
+            output.text("\n".join([*premises(info, text), *compiled.premises]))
         return 0 if compiled.verdict == "PROVED" else 1

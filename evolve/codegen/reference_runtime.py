@@ -202,15 +202,52 @@ __device__ inline ev_num ev_fmod(ev_num a, ev_num b, double u) {
 __device__ inline ev_num ev_fma(ev_num a, ev_num b, ev_num c, double u) {
     return ev_result(a.v * b.v + c.v, ev_abs(a.v) * b.e + ev_abs(b.v) * a.e + c.e, u);
 }
-// The fast functions are as accurate as the CUDA programming guide's table of intrinsics says.
+// The fast functions are as accurate as the CUDA programming guide says (mathematical functions, table of
+// single-precision intrinsics): v is off by up to so many ulps and an absolute error, beyond its rounding.
+__device__ inline ev_num ev_off(double v, double e, double ulps, double absolute, double u) {
+    ev_num r = ev_result(v, e, u);
+    if (!(v - v == 0.0)) return r;
+    const double off = absolute + ulps * ev_larger(2.0 * u * ev_abs(v), 1.401298464324817e-45);
+    // A value next to the largest float may come out as infinite, or the other way about.
+    const double most = 3.4028234663852886e+38;
+    if (u == EV_U32 && ev_abs(v) + off > most && ev_abs(v) - off <= most) return ev_pair(r.v, EV_ANY);
+    if (r.v - r.v == 0.0) r.e += off / EV_FACTOR;
+    return r;
+}
 __device__ inline ev_num ev_fast_exp(ev_num a, double u) {
     const double v = exp(a.v);
-    return ev_result(v, ev_scaled(v, a.e) + u * v * 0.15 * ev_abs(a.v), u);
+    return ev_off(v, ev_scaled(v, a.e), v > 0.0 ? 2.0 + 1.173 * ev_abs(a.v) : 0.0, 0.0, u);
 }
-__device__ inline ev_num ev_fast_log(ev_num a, double u) {
-    return ev_result(log(a.v), ev_scaled(1.0 / a.v, a.e) + u, u);
+__device__ inline ev_num ev_fast_exp10(ev_num a, double u) {
+    const double v = exp10(a.v), e = ev_scaled(v * 2.302585092994046, a.e);
+    return ev_off(v, e, v > 0.0 ? 2.0 + 2.97 * ev_abs(a.v) : 0.0, 0.0, u);
 }
-__device__ inline ev_num ev_fast_div(ev_num a, ev_num b, double u) { return ev_div(a, b, u); }
+__device__ inline ev_num ev_fast_logarithm(
+    ev_num a, double v, double slope, double ulps, double near, double u) {
+    const bool close = a.v >= 0.5 && a.v <= 2.0;
+    return ev_off(v, ev_scaled(slope / a.v, a.e), close ? 0.0 : ulps, close ? near : 0.0, u);
+}
+__device__ inline ev_num ev_fast_log(ev_num a, double u) {  // 2^-21.41
+    return ev_fast_logarithm(a, log(a.v), 1.0, 3.0, 3.589e-07, u);
+}
+__device__ inline ev_num ev_fast_log2(ev_num a, double u) {  // 2^-22
+    return ev_fast_logarithm(a, log2(a.v), 1.4426950408889634, 2.0, 2.384185791015625e-07, u);
+}
+__device__ inline ev_num ev_fast_log10(ev_num a, double u) {  // 2^-24
+    return ev_fast_logarithm(a, log10(a.v), 0.4342944819032518, 3.0, 5.9604644775390625e-08, u);
+}
+__device__ inline ev_num ev_fast_tanh(ev_num a, double u) {  // 2^-11 of the value
+    const double v = tanh(a.v);
+    return ev_off(v, ev_scaled(1.0 - v * v, a.e), 1.0, 4.8828125e-04 * ev_abs(v), u);
+}
+// Beyond these divisors no error is published: above, the quotient is 0.
+__device__ inline ev_num ev_fast_div(ev_num a, ev_num b, double u) {
+    const double v = a.v / b.v, size = ev_abs(b.v);
+    const ev_num r = ev_off(v, (a.e + ev_abs(v) * b.e) / size, 2.0, 0.0, u);
+    const bool above = size > 8.507059173023462e+37 && size - size == 0.0;
+    return above || (size < 1.1754943508222875e-38 && size > 0.0) ? ev_pair(v, EV_ANY) : r;
+}
+// The guide gives an error within [-pi, pi] only; beyond, the argument is reduced with one rounding.
 __device__ inline ev_num ev_fast_sin(ev_num a, double u) {
     return ev_result(sin(a.v), a.e + u * (1.0 + ev_abs(a.v)), u);
 }

@@ -55,7 +55,7 @@ def nearest(statement: Statement, moves: list[str]) -> list[str]:
 
 
 def _move_limits(limits: Limits) -> MoveLimits:
-    return MoveLimits(limits.threads_per_block, limits.shared_bytes)
+    return MoveLimits(limits.threads_per_block, limits.shared_bytes, numerics=limits.numerics)
 
 
 def _with_alternative(d: Diagnostic, instead: str | None) -> Diagnostic:

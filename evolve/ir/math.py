@@ -66,6 +66,10 @@ FUNCTIONS = {
         Function("fast_sin", 1, "__sinf", "sin", approximate=True, special=1),
         Function("fast_cos", 1, "__cosf", "cos", approximate=True, special=1),
         Function("fast_pow", 2, "__powf", "pow", approximate=True, special=2),
+        Function("fast_exp10", 1, "__exp10f", "exp10", approximate=True, special=1),
+        Function("fast_log2", 1, "__log2f", "log2", approximate=True, special=1),
+        Function("fast_log10", 1, "__log10f", "log10", approximate=True, special=1),
+        Function("fast_tanh", 1, "__tanhf", "tanh", approximate=True, special=1),
     )
 }
 """By IR name. `fmax`/`fmin` are BinaryOp.MAX/MIN. The source wrote the fast_* ones, or `fast` allows them."""

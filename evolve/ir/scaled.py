@@ -5,8 +5,9 @@ besides its start at zero: a contribution, with or without a weight w, and a res
 
     b sum= exp(e - safe(m)) * w      b = b * exp(old - safe(m))          b = b * exp(old - m)
 
-where `safe(m)` is 0 in place of -inf. The last form, without `safe`, ends the sum: b is then relative to
-the m that the source uses. What is asked of them is checked in `legality.online`.
+where `exp` may be the approximate one and `safe(m)` is 0 in place of -inf. The last form, without `safe`,
+ends the sum: b is then relative to the m that the source uses. What is asked of them is checked in
+`legality.online`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from evolve.ir.approximate import FAST
 from evolve.ir.expr import Binary, BinaryOp, Call, Const, Expr, Load, Select
 from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Leaf, Reduce, Store
@@ -53,9 +55,10 @@ def safe(m: Load) -> Expr:
     return Select(infinite, Const(0.0, m.dtype), m, m.dtype)
 
 
-def exp_of_difference(a: Expr, b: Expr) -> Expr:
-    """`exp(a - b)`."""
-    return Call("exp", (Binary(BinaryOp.SUB, a, b, a.dtype),), a.dtype)
+def exp_of_difference(a: Expr, b: Expr, power: Expr | None = None) -> Expr:
+    """`exp(a - b)`, by the function that `power`, another such expression, calls."""
+    fn = power.fn if isinstance(power, Call) else "exp"
+    return Call(fn, (Binary(BinaryOp.SUB, a, b, a.dtype),), a.dtype)
 
 
 def rescaling(leaf: Leaf) -> Rescale | None:
@@ -89,7 +92,7 @@ def term(value: Expr) -> Term | None:
         return None
     first = value.lhs if isinstance(value, Binary) and value.rhs is power else None
     slot = len(loads(found.lhs)) + (0 if first is None else len(loads(first)))
-    return Term(with_power(value, exp_of_difference(found.lhs, scale)), scale, slot)
+    return Term(with_power(value, exp_of_difference(found.lhs, scale, power)), scale, slot)
 
 
 def power_in(value: Expr) -> Expr | None:
@@ -124,7 +127,7 @@ def contribution(leaf: Leaf, scaled: frozenset[str]) -> Term | None:
 
 def difference(e: Expr) -> Binary | None:
     """`a - b` where the value is `exp(a - b)`."""
-    if not isinstance(e, Call) or e.fn != "exp":
+    if not isinstance(e, Call) or e.fn not in ("exp", FAST["exp"]):
         return None
     (arg,) = e.args
     return arg if isinstance(arg, Binary) and arg.op is BinaryOp.SUB else None

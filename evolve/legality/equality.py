@@ -1,6 +1,7 @@
 """Check `equality`: each statement computes the source's expression, operator by operator.
 
-Index values are compared as functions on the instances; everything else must be the same tree.
+Index values are compared as functions on the instances; everything else must be the same tree, but for
+approximate functions (`ir.approximate`) in place of the source's where the contract allows them.
 Loads are paired slot by slot; what they load is the business of `value_flow`.
 """
 
@@ -9,16 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from evolve.ir.approximate import is_approximate, stands_for
 from evolve.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var
 from evolve.ir.poly import IslObject, NonAffineError, limited
 from evolve.ir.printer import print_expr
 from evolve.ir.scaled import contribution, rescaling
 from evolve.ir.stmt import Reduce
 from evolve.ir.types import DType, Space
-from evolve.ir.visit import children, loads, substitute
+from evolve.ir.visit import children, loads, subexpressions, substitute
 from evolve.legality.instances import Statement
 from evolve.legality.proof import Finding, Proof, refuted
 from evolve.legality.witness import describe, sample_instance
+from evolve.workload.model import FAST_CONTRACTS
 
 
 class MismatchError(Exception):
@@ -33,22 +36,24 @@ class MismatchError(Exception):
 
 @dataclass
 class Slots:
-    """Pairs (source slot, target slot) of loads, and counters of the loads passed on each side."""
+    """Pairs (source slot, target slot) of loads, counters of the loads passed on each side, and what the
+    target computes approximately that the source does not."""
 
     pairs: list[tuple[int, int]] = field(default_factory=list)
     source: int = 0
     target: int = 0
+    approximate: list[str] = field(default_factory=list)
 
 
 def check_equality(p: Proof) -> list[Finding]:
-    """E-EXPR."""
+    """E-EXPR, E-NUMERICS."""
     out: list[Finding] = []
     for st in p.real:
         src = p.source_of(st)
         assert src is not None
         try:
             with limited(p.limits.operations):
-                pair_slots(p, st, src)
+                out += _allowed(p, st, _paired(p, st, src).approximate)
         except MismatchError as m:
             witness = None
             if m.where is not None:
@@ -66,11 +71,38 @@ def check_equality(p: Proof) -> list[Finding]:
     return out
 
 
+def _allowed(p: Proof, st: Statement, approximate: list[str]) -> list[Finding]:
+    """Whether the contract allows what a statement computes approximately."""
+    if not approximate or p.limits.numerics in FAST_CONTRACTS:
+        return []
+    what = ", ".join(dict.fromkeys(approximate))
+    message = f"{describe(st)} computes {what} approximately, and numerics are {p.limits.numerics}"
+    return [refuted("E-NUMERICS", message)]
+
+
+def approximations(p: Proof) -> tuple[str, ...]:
+    """What a target that passed the check computes approximately, in words: premises under the contract."""
+    out = []
+    for st in p.target.statements:
+        src = p.source_of(st)
+        said = _rescaled(st) if src is None else _paired(p, st, src).approximate
+        if said:
+            out.append(f"{', '.join(dict.fromkeys(said))} may be approximate in {describe(st)}")
+    return tuple(dict.fromkeys(out))
+
+
+def _rescaled(st: Statement) -> list[str]:
+    """Approximate functions of a statement without an origin."""
+    return [x.fn for x in subexpressions(st.leaf.value) if isinstance(x, Call) and is_approximate(x)]
+
+
 def _new(p: Proof, st: Statement) -> list[Finding]:
     """Statements without an origin: copies, starts and combines of partials, none of which converts."""
     known = st.is_copy or st.is_combine or isinstance(st.leaf.value, Const) or rescaling(st.leaf) is not None
     if st.leaf.origin is None and not known:
         return [refuted("E-EXPR", f"{describe(st)} has no origin and is neither copy nor reduction")]
+    if st.leaf.origin is None and (found := _allowed(p, st, _rescaled(st))):
+        return found
     kept = [p.target.buffers[st.leaf.buffer].dtype, st.leaf.value.dtype] if st.leaf.origin is None else []
     for r in st.reads:
         if p.target.buffers[r.load.buffer].dtype is not r.load.dtype:
@@ -82,6 +114,11 @@ def _new(p: Proof, st: Statement) -> list[Finding]:
 
 def pair_slots(p: Proof, st: Statement, src: Statement) -> list[tuple[int, int]]:
     """Pairs of read slots (source, target) of a statement and its origin. Raises MismatchError."""
+    return _paired(p, st, src).pairs
+
+
+def _paired(p: Proof, st: Statement, src: Statement) -> Slots:
+    """What comparing a statement with its origin shows. Raises MismatchError."""
     a, b = src.leaf, st.leaf
     if type(a) is not type(b):
         raise MismatchError(a.value, b.value)
@@ -95,8 +132,8 @@ def pair_slots(p: Proof, st: Statement, src: Statement) -> list[tuple[int, int]]
     added = contribution(b, p.scaled)
     _Comparison(p, st, by, slots).compare(a.value, b.value if added is None else added.plain, st.instances)
     if added is not None:
-        return [(s, added.slot_of(t)) for s, t in slots.pairs]
-    return slots.pairs
+        slots.pairs = [(s, added.slot_of(t)) for s, t in slots.pairs]
+    return slots
 
 
 @dataclass(frozen=True)
@@ -128,7 +165,10 @@ class _Comparison:
             return self._decided(s, t, where)
         if isinstance(s, Load) and isinstance(t, Load):
             return self._load(s, t, where)
-        if not _same_node(s, t):
+        approximate = stands_for(s, t)
+        if approximate is not None:
+            self.slots.approximate.append(approximate)
+        elif not _same_node(s, t):
             raise MismatchError(s, t)
         for x, y in zip(children(s), children(t), strict=True):
             self.compare(x, y, where)

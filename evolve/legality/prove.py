@@ -16,7 +16,7 @@ from evolve.ir.printer import print_expr, print_premise
 from evolve.legality.analysis import SET_UP, Analysis, analysis_of, facts_of
 from evolve.legality.bounds import check_bounds
 from evolve.legality.coverage import check_coverage
-from evolve.legality.equality import check_equality
+from evolve.legality.equality import approximations, check_equality
 from evolve.legality.flow import Flow
 from evolve.legality.instances import ModelError
 from evolve.legality.limits import alignments, check_limits, grid_facts
@@ -29,6 +29,7 @@ from evolve.legality.repairs import repaired
 from evolve.legality.uniform import check_uniform
 from evolve.legality.value_flow import check_flow
 from evolve.legality.verdict import CheckRun, Limits, Status, Verdict
+from evolve.workload.model import FAST_CONTRACTS
 
 CHECKS: dict[str, Callable[[Proof], list[Finding]]] = {
     "limits": check_limits,
@@ -125,13 +126,22 @@ def _prove(source: Kernel, target: Kernel, limits: Limits, skip: Collection[str]
             except (ModelError, NonAffineError, IslLimitError) as e:
                 findings.append(_from_error(e))
             runs.append(CheckRun(name, _since(start)))
+    premises = _premises(proof, limits) if proof is not None and not findings else ()
     return Verdict(
         _status(findings),
         tuple(repaired(f.diagnostic) for f in findings),
         _scope(facts),
         _assumptions(facts, opaque, launch),
         tuple(runs),
+        premises,
     )
+
+
+def _premises(proof: Proof, limits: Limits) -> tuple[str, ...]:
+    """What a proof takes for equal under the contract and would not without it."""
+    if limits.numerics not in FAST_CONTRACTS:
+        return ()
+    return tuple(f"numerics {limits.numerics}: {x}" for x in approximations(proof))
 
 
 def _parts(target: Kernel, facts: tuple[Expr, ...], limits: Limits) -> tuple[tuple[Model, Analysis], ...]:

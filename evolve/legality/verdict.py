@@ -7,6 +7,7 @@ from enum import Enum
 
 from evolve.dsl.diagnostic import Diagnostic
 from evolve.target.limits import STATIC_SHARED_BYTES, THREADS_MOST
+from evolve.workload.model import Contract
 
 
 class Status(Enum):
@@ -17,15 +18,17 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class Limits:
-    """What the target allows, and how much work one isl query may do.
+    """What the target and the contract allow, and how much work one isl query may do.
 
     shared_bytes   per block, all arrays with their padding; above 48 KiB they are dynamic
     operations     isl operations a query; beyond, the answer is UNKNOWN
+    numerics       the contract: which rewrites of floating-point arithmetic are allowed
     """
 
     threads_per_block: int = THREADS_MOST
     shared_bytes: int = STATIC_SHARED_BYTES
     operations: int = 100_000
+    numerics: Contract = "reassociate"
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class Verdict:
     scope         `symbolic`, or `fixed{cols=8192}`
     assumptions   facts the proof rests on, as text
     checks        which ran
+    premises      what the numerics contract lets it take for the same function, as text
     """
 
     status: Status
@@ -51,6 +55,7 @@ class Verdict:
     scope: str
     assumptions: tuple[str, ...]
     checks: tuple[CheckRun, ...]
+    premises: tuple[str, ...] = ()
 
     @property
     def proved(self) -> bool:

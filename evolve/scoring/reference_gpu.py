@@ -33,7 +33,7 @@ class GpuReference:
         self._cubin: bytes | None = None
         self._reference: CudaReference | None = None
         try:
-            self._reference = render_reference_cuda(task.source.kernel)
+            self._reference = render_reference_cuda(task.loosest)
         except CodegenError:
             return
         self._cubin = compile_cuda(self._reference.text, worker.info.arch).cubin

@@ -44,7 +44,7 @@ class References:
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        self.reference: Reference = render_reference(task.source.kernel)
+        self.reference: Reference = render_reference(task.loosest)
         self._kept: OrderedDict[object, Expected] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()

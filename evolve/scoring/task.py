@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from evolve.compiler.compile import Source
+from evolve.ir.approximate import approximated
 from evolve.ir.expr import Expr
-from evolve.ir.kernel import Module
+from evolve.ir.kernel import Kernel, Module
 from evolve.ir.scope import conjuncts
 from evolve.sol.bound import Bound, bound
 from evolve.target.profile import Profile
 from evolve.workload.gates import gates, works
-from evolve.workload.model import Sizes, Workload
+from evolve.workload.model import FAST_CONTRACTS, Sizes, Workload
 from evolve.workload.shapes import check_shapes_for, with_lengths
 from evolve.workload.structure import structure
 
@@ -58,6 +59,12 @@ class Task:
             for i, s in enumerate(shapes)
         )
         return tuple({size_key(s): s for s in made}.values())
+
+    @property
+    def loosest(self) -> Kernel:
+        """The kernel with the largest errors that the contract allows: what bounds of errors are taken of."""
+        kernel = self.source.kernel
+        return approximated(kernel) if self.workload.numerics in FAST_CONTRACTS else kernel
 
     @property
     def outputs(self) -> tuple[str, ...]:

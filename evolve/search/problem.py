@@ -82,13 +82,15 @@ class Compiled:
     """A program after the compiler: its verdict, and what `score` needs in `payload`.
 
     `module_hash` identifies the rendered module (None unless PROVED). Diagnostics are JSON objects
-    `{code, statement, line, message, witness, repair}`.
+    `{code, statement, line, message, witness, repair}`. `premises` is what the
+    numerics contract lets the proof take for the same function.
     """
 
     verdict: Verdict
     diagnostics: tuple[Mapping[str, Any], ...] = ()
     module_hash: str | None = None
     payload: Any = None
+    premises: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -67,8 +67,9 @@ class KernelProblem:
     @property
     def limits(self) -> Limits:
         """What the prover checks programs against."""
-        profile = self.task.profile
-        return Limits(profile.limits.threads_per_block, profile.memory.shared_bytes_per_block_optin)
+        profile, contract = self.task.profile, self.task.workload.numerics
+        shared = profile.memory.shared_bytes_per_block_optin
+        return Limits(profile.limits.threads_per_block, shared, numerics=contract)
 
     def info(self) -> ProblemInfo:
         """What is known before the search."""
@@ -138,7 +139,7 @@ class KernelProblem:
         unchecked = self._unchecked(rendered)
         if unchecked is not None:
             return Compiled("UNKNOWN", (_as_dict(unchecked),))
-        return Compiled(verdict, diagnostics, rendered.fingerprint, done.module)
+        return Compiled(verdict, diagnostics, rendered.fingerprint, done.module, done.verdict.premises)
 
     def _unused(self, rendered: Rendered) -> Diagnostic | None:
         """Why a program is no use here: at no timed size does one of its variants run."""
@@ -224,7 +225,11 @@ class KernelProblem:
         w = self.task.workload
         sizes = {s.name: tuple(int(t[s.name]) for t in w.timed) for s in applied.kernel.scalars if s.is_size}
         limits = MoveLimits(
-            self.limits.threads_per_block, self.limits.shared_bytes, sizes, checked_bytes=LARGEST_FIRST_BYTES
+            self.limits.threads_per_block,
+            self.limits.shared_bytes,
+            sizes,
+            checked_bytes=LARGEST_FIRST_BYTES,
+            numerics=w.numerics,
         )
         return legal_moves(applied.kernel, applied.names, limits)
 

@@ -179,7 +179,7 @@ def _hard(
     features: Features, profile: Profile, contract: Contract, on_tensor: float
 ) -> tuple[dict[str, float], float]:
     """Seconds by name at the peaks, and the fp32 lane instructions that no program gets below."""
-    floor = _sum(features, least)
+    floor = _sum(features, lambda kind: least(kind, contract))
     sure_read = sum(b.read_bytes for b in features.buffers if b.exact)
     sure_written = sum(b.written_bytes for b in features.buffers if b.exact)
     kept = min(sure_written, profile.memory.l2_bytes)

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from evolve.ir.approximate import FAST
 from evolve.ir.math import FUNCTIONS
-from evolve.workload.model import Contract
+from evolve.workload.model import FAST_CONTRACTS, Contract
 
 # Instructions of the plain pipe beside the special-function result, for the accurate functions.
 _AROUND = {
@@ -67,16 +68,17 @@ _USUAL: Mapping[str, Cost] = {
 }
 
 
-def least(kind: str) -> Cost:
-    """The lower bound for one operation of a class (`fma`, `special.exp`, …)."""
+def least(kind: str, contract: Contract = "reassociate") -> Cost:
+    """The lower bound for one operation of a class (`fma`, `special.exp`, …) within the contract."""
     if kind.startswith("special."):
-        return Cost(0, FUNCTIONS[kind.removeprefix("special.")].special)
+        name = kind.removeprefix("special.")
+        return Cost(0, FUNCTIONS[FAST.get(name, name) if contract in FAST_CONTRACTS else name].special)
     return _LEAST.get(kind, Cost())
 
 
 def usual(kind: str, contract: Contract) -> Cost:
     """What the best known implementation within the contract takes."""
-    fast = contract in ("fast", "mixed")
+    fast = contract in FAST_CONTRACTS
     if kind.startswith("special."):
         name = kind.removeprefix("special.")
         function = FUNCTIONS[name]

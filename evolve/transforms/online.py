@@ -119,7 +119,7 @@ def _fused(s: _Sweeps, taken: set[str], note: str) -> For:
         power = power_in(x.value)
         step = None if power is None else difference(power)
         assert step is not None
-        return replace(x, value=with_power(x.value, exp_of_difference(step.lhs, safe(own))))
+        return replace(x, value=with_power(x.value, exp_of_difference(step.lhs, safe(own), power)))
 
     second = substitute_block(rewrite(s.second[-1].body, relative), names)
     body: tuple[Stmt, ...] = (

@@ -22,6 +22,7 @@ from evolve.ir.visit import Site, local_buffers, walk
 from evolve.target.limits import STATIC_SHARED_BYTES, THREADS_MOST
 from evolve.transforms.edit import all_sites, sites
 from evolve.transforms.mapping import FREE
+from evolve.workload.model import Contract
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class MoveLimits:
     values and to divisors of them only, so that the variant is one that runs. `numbers` replaces the values
     that `dsl_spec/` has for a parameter, by `primitive.parameter` or `primitive.parameter.rule`. A variant is
     executed under checks at its smallest sizes: arrays of more than `checked_bytes` are too large for that.
+    `numerics` is the contract: what it does not allow is not offered.
     """
 
     threads: int = THREADS_MOST
@@ -39,6 +41,7 @@ class MoveLimits:
     sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     numbers: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     checked_bytes: int = 16 << 20
+    numerics: Contract = "reassociate"
 
     @property
     def launches(self) -> tuple[Mapping[str, int], ...]:

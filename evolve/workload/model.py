@@ -14,6 +14,8 @@ from evolve.workload.sizes import size_text
 
 Role = Literal["in", "out", "inout"]
 Contract = Literal["exact", "reassociate", "fast", "mixed"]
+FAST_CONTRACTS: frozenset[Contract] = frozenset(("fast", "mixed"))
+"""Those that allow approximate functions, see `ir.approximate`."""
 Sizes = Mapping[str, int | float]
 """Values of all scalar parameters, data scalars included."""
 

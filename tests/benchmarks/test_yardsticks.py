@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from benchmarks.prepared_programs import PROGRAMS, files_of, prepare
+from benchmarks.prepared_programs import PROGRAMS, WORKLOADS, files_of, prepare
 from benchmarks.torch_bench import LEAST_TURNS, interleaved
 from benchmarks.torch_work import works
 from benchmarks.yardsticks import ESTIMATED, dry_run, figures, interval, main
@@ -53,7 +53,19 @@ def test_calls_that_say_too_little_or_nonsense_are_refused(arguments: list[str])
 def test_every_function_has_a_program_and_every_alternative_a_function() -> None:
     assert {f.stem for f in PROGRAMS.glob("*.dsl")} >= set(KERNELS)
     alternatives = {f.name for f in (PROGRAMS / "alternatives").iterdir()}
-    assert alternatives == {f.name for k in KERNELS for f in files_of(k)[1:]}
+    cases = [*KERNELS, *(f.stem for f in WORKLOADS.iterdir())]
+    assert alternatives == {f.name for case in cases for f in files_of(case)[1:]}
+
+
+def test_a_case_has_the_alternatives_named_after_it() -> None:
+    assert [f.stem for f in files_of("softmax-fast")] == ["softmax", "softmax-fast"]
+    assert "softmax-fast" not in [f.stem for f in files_of("softmax")]
+    assert files_of("histogram-equal") == files_of("histogram")
+
+
+def test_a_case_is_run_under_its_contract() -> None:
+    found = prepare("gelu-fast", ESTIMATED)
+    assert found.problem.numerics == "fast" and "__tanhf(" in found.programs[1].built.rendered.text
 
 
 def test_a_program_that_is_not_proved_is_not_timed(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:

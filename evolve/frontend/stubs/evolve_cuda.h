@@ -92,7 +92,7 @@ EV_MINMAX(unsigned long, long, unsigned long) EV_MINMAX(unsigned long long, long
 EV_DEV(float, __expf, float) EV_DEV(float, __exp10f, float) EV_DEV(float, __logf, float)
 EV_DEV(float, __log2f, float) EV_DEV(float, __log10f, float) EV_DEV(float, __sinf, float)
 EV_DEV(float, __cosf, float) EV_DEV(float, __tanf, float) EV_DEV(float, __powf, float, float)
-EV_DEV(float, __fdividef, float, float) EV_DEV(float, __saturatef, float)
+EV_DEV(float, __fdividef, float, float) EV_DEV(float, __saturatef, float) EV_DEV(float, __tanhf, float)
 EV_DEV(float, __fadd_rn, float, float) EV_DEV(float, __fmul_rn, float, float)
 EV_DEV(float, __fmaf_rn, float, float, float) EV_DEV(float, __frsqrt_rn, float)
 EV_DEV(float, __fsqrt_rn, float) EV_DEV(float, __frcp_rn, float) EV_DEV(float, __fdiv_rn, float, float)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from evolve.dsl.registry import Domain
+from evolve.ir.approximate import approximable
 from evolve.ir.effects import Mode
 from evolve.ir.stmt import Reduce
 from evolve.ir.types import Cache, Priority, Space
 from evolve.ir.visit import leaves
 from evolve.transforms.domains.rule import Chosen, rule
 from evolve.transforms.view import View
+from evolve.workload.model import FAST_CONTRACTS
 
 
 @rule
@@ -61,6 +63,13 @@ def arrays(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
     """Arrays in global memory that nothing is said of to the caches."""
     plain = (Cache.DEFAULT, Priority.NORMAL)
     yield from (b.name for b in view.kernel.buffers if (b.cache, b.l2) == plain)
+
+
+@rule
+def computed_loosely(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Buffers for which something is computed that may be approximate, where the contract allows that."""
+    if view.limits.numerics in FAST_CONTRACTS:
+        yield from approximable(view.kernel)
 
 
 @rule

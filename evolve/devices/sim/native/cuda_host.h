@@ -119,17 +119,55 @@ EV_INLINE float rcbrtf(float x) { return 1.0f / cbrtf(x); }
 EV_INLINE float normcdff(float x) { return 0.5f * erfcf(-0.70710678118654752f * x); }
 EV_INLINE double normcdf(double x) { return 0.5 * erfc(-0.70710678118654752 * x); }
 EV_INLINE void sincosf(float x, float* s, float* c) { *s = sinf(x); *c = cosf(x); }
-EV_INLINE float __expf(float x) { return expf(x); }
-EV_INLINE float __exp10f(float x) { return exp10f(x); }
-EV_INLINE float __logf(float x) { return logf(x); }
-EV_INLINE float __log2f(float x) { return log2f(x); }
-EV_INLINE float __log10f(float x) { return log10f(x); }
-EV_INLINE float __sinf(float x) { return sinf(x); }
-EV_INLINE float __cosf(float x) { return cosf(x); }
-EV_INLINE float __tanf(float x) { return tanf(x); }
-EV_INLINE float __powf(float a, float b) { return powf(a, b); }
-EV_INLINE float __fdividef(float a, float b) { return a / b; }
-EV_INLINE float fdividef(float a, float b) { return a / b; }
+// The fast functions are off by up to what the programming guide allows them, upwards or downwards as a hash of
+// the argument says: what passes here does not rest on the host's functions being better than the GPU's.
+EV_INLINE double ev_noise(float x) {  // in [-1, 1], and 0 for 0
+    unsigned b = 0;
+    __builtin_memcpy(&b, &x, 4);
+    b *= 2654435769u;
+    b ^= b >> 15;
+    b *= 2246822519u;
+    return (double)(int)(b ^ (b >> 13)) * 0x1p-31;
+}
+// v off by up to so many ulps, half of one being the rounding to float, and by an absolute error.
+EV_INLINE float ev_off(double v, float x, double ulps, double absolute) {
+    if (!(v - v == 0.0)) return (float)v;
+    const double most = ulps > 0.5 ? (ulps - 0.5) * 0x1p-24 : 0.0;
+    return (float)(v + ev_noise(x) * (most * __builtin_fabs(v) + absolute));
+}
+EV_INLINE float ev_fast_log(double v, float x, double ulps, double near) {
+    const bool close = x >= 0.5f && x <= 2.0f;
+    return ev_off(v, x, close ? 0.0 : ulps, close ? near - 0x1p-25 : 0.0);
+}
+EV_INLINE float __expf(float x) {
+    const double v = exp((double)x);
+    return v > 0.0 ? ev_off(v, x, 2.0 + floor(1.173 * __builtin_fabs((double)x)), 0.0) : (float)v;
+}
+EV_INLINE float __exp10f(float x) {
+    const double v = exp10((double)x);
+    return v > 0.0 ? ev_off(v, x, 2.0 + floor(2.97 * __builtin_fabs((double)x)), 0.0) : (float)v;
+}
+EV_INLINE float __logf(float x) { return ev_fast_log(log((double)x), x, 3.0, 3.5889e-07); }
+EV_INLINE float __log2f(float x) { return ev_fast_log(log2((double)x), x, 2.0, 0x1p-22); }
+EV_INLINE float __log10f(float x) { return ev_fast_log(log10((double)x), x, 3.0, 0x1p-24); }
+EV_INLINE double ev_reduced(float x) {  // what reducing the argument adds outside [-pi, pi]
+    const double size = __builtin_fabs((double)x);
+    return size > 3.15 ? 0x1p-24 * size : 0.0;
+}
+EV_INLINE float __sinf(float x) { return ev_off(sin((double)x), x, 0.0, 3.2e-07 + ev_reduced(x)); }
+EV_INLINE float __cosf(float x) { return ev_off(cos((double)x), x, 0.0, 3.8e-07 + ev_reduced(x)); }
+EV_INLINE float __tanf(float x) { return __sinf(x) / __cosf(x); }
+EV_INLINE float __tanhf(float x) {
+    const double v = tanh((double)x);
+    return ev_off(v, x, 0.0, 0x1.ffp-12 * __builtin_fabs(v));
+}
+EV_INLINE float __powf(float a, float b) { return exp2f(b * __log2f(a)); }
+EV_INLINE float __fdividef(float a, float b) {
+    const float size = __builtin_fabsf(b);
+    if (size > 0x1p126f && size < __builtin_inff()) return a * 0.0f;  // its reciprocal is flushed
+    return ev_off((double)a / (double)b, b, 2.0, 0.0);
+}
+EV_INLINE float fdividef(float a, float b) { return __fdividef(a, b); }
 EV_INLINE float __frcp_rn(float x) { return 1.0f / x; }
 EV_INLINE float __fsqrt_rn(float x) { return sqrtf(x); }
 EV_INLINE float __frsqrt_rn(float x) { return 1.0f / sqrtf(x); }
