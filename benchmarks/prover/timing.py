@@ -76,6 +76,7 @@ def forget() -> None:
         module._state.__dict__.clear()
     apply.forget()
     affine._simplified.clear()
+    affine._linears.clear()
     scope._outside.cache_clear()
     scope._loops_inside.clear()
     gc.collect()

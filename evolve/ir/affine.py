@@ -82,8 +82,19 @@ class Linear:
 
 
 def linear(e: Expr, ranges: Ranges = NOTHING) -> Linear:
-    """The simplified linear form of an INDEX expression."""
-    return _recombine(_linear(e, ranges), ranges)
+    """The simplified linear form of an INDEX expression. Remembered like `simplify`."""
+    key = (id(ranges), e)
+    found = _linears.get(key)
+    if found is None:
+        if len(_linears) > _MOST_REMEMBERED:
+            _linears.clear()
+        # The ranges stand in the entry so that no others can come to have their identity.
+        found = _linears[key] = (_recombine(_linear(e, ranges), ranges), ranges)
+    return found[0]
+
+
+_MOST_REMEMBERED = 20_000
+_linears: dict[tuple[int, Expr], tuple[Linear, Ranges]] = {}
 
 
 def _recombine(a: Linear, ranges: Ranges) -> Linear:
@@ -350,14 +361,12 @@ def simplify(e: Expr, ranges: Ranges = NOTHING) -> Expr:
     key = (id(ranges), e)
     found = _simplified.get(key)
     if found is None:
-        if len(_simplified) > _MOST_SIMPLIFIED:
+        if len(_simplified) > _MOST_REMEMBERED:
             _simplified.clear()
-        # The ranges stand in the entry so that no others can come to have their identity.
         found = _simplified[key] = (_simplify(e, ranges), ranges)
     return found[0]
 
 
-_MOST_SIMPLIFIED = 20_000
 _simplified: dict[tuple[int, Expr], tuple[Expr, Ranges]] = {}
 
 

@@ -6,12 +6,12 @@ matrix. Arrays that terms read are never written by the kernel, so a term has on
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import lru_cache
 
 from evolve.ir.expr import Cast, Expr, Load
 from evolve.ir.stmt import For, If
 from evolve.ir.types import DType
-from evolve.ir.visit import children
+from evolve.ir.visit import MOST_REMEMBERED, subexpressions
 
 
 def is_term(e: Expr) -> bool:
@@ -24,12 +24,10 @@ def term(load: Load) -> Cast:
     return Cast(load, DType.INDEX)
 
 
-def terms(e: Expr) -> Iterator[Cast]:
+@lru_cache(maxsize=MOST_REMEMBERED)
+def terms(e: Expr) -> tuple[Cast, ...]:
     """The terms of an expression, left to right; terms in the subscripts of others come first."""
-    for part in children(e):
-        yield from terms(part)
-    if isinstance(e, Cast) and is_term(e):
-        yield e
+    return tuple(x for x in subexpressions(e) if isinstance(x, Cast) and is_term(x))
 
 
 def index_arrays(e: Expr) -> frozenset[str]:
@@ -39,9 +37,9 @@ def index_arrays(e: Expr) -> frozenset[str]:
 
 def step_terms(step: For | If) -> tuple[Cast, ...]:
     """The terms that decide how often a loop or a condition lets its body run."""
-    return tuple(terms(step.extent if isinstance(step, For) else step.cond))
+    return terms(step.extent if isinstance(step, For) else step.cond)
 
 
 def reads(e: Expr) -> bool:
     """Whether any term is in an expression."""
-    return next(terms(e), None) is not None
+    return bool(terms(e))

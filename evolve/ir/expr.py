@@ -4,9 +4,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
+from functools import lru_cache
+from typing import Any, TypeAlias, TypeVar
 
 from evolve.ir.types import DType
+
+T = TypeVar("T")
+
+
+def _hashed_once(cls: type[T]) -> type[T]:
+    """Keeps the hash of a node with it: trees are looked up in caches far more often than they are made.
+
+    It does not travel to other processes, in which strings hash differently.
+    """
+    hash_of = cls.__hash__
+
+    def remembered(self: Any) -> int:
+        kept: dict[str, Any] = self.__dict__
+        found: int | None = kept.get("_hash")
+        if found is None:
+            found = kept["_hash"] = hash_of(self)
+        return found
+
+    def state(self: Any) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+
+    setattr(cls, "__hash__", remembered)  # noqa: B010
+    setattr(cls, "__getstate__", state)  # noqa: B010
+    return cls
 
 
 class BinaryOp(Enum):
@@ -65,6 +90,7 @@ class UnaryOp(Enum):
     BIT_NOT = "~"
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Const:
     """A literal."""
@@ -96,6 +122,7 @@ class Var:
     dtype: DType = DType.INDEX
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Load:
     """The element of `buffer` at `indices` (one INDEX expression a dimension)."""
@@ -105,6 +132,7 @@ class Load:
     dtype: DType
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Binary:
     op: BinaryOp
@@ -113,6 +141,7 @@ class Binary:
     dtype: DType
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Unary:
     op: UnaryOp
@@ -120,6 +149,7 @@ class Unary:
     dtype: DType
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Call:
     """A pure mathematical function from `evolve.ir.math`."""
@@ -129,6 +159,7 @@ class Call:
     dtype: DType
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Select:
     """`cond ? then : orelse`; only the chosen side is evaluated."""
@@ -139,6 +170,7 @@ class Select:
     dtype: DType
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Cast:
     """A C conversion to `dtype`. To INDEX: the integer itself, as in a subscript that is read from memory."""
@@ -150,11 +182,13 @@ class Cast:
 Expr: TypeAlias = Const | Var | Load | Binary | Unary | Call | Select | Cast
 
 
+@lru_cache(maxsize=4096, typed=True)
 def index(value: int) -> Const:
     """An INDEX literal."""
     return Const(value, DType.INDEX)
 
 
+@lru_cache(maxsize=4096)
 def var(name: str) -> Var:
     """An INDEX variable."""
     return Var(name, DType.INDEX)

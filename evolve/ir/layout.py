@@ -22,7 +22,7 @@ from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Alloc, Buffer, For, Leaf
 from evolve.ir.swizzle import Swizzle
 from evolve.ir.types import LoopKind, Space
-from evolve.ir.visit import Site, leaves, walk
+from evolve.ir.visit import Site, walk
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,9 @@ def register_layouts(kernel: Kernel) -> dict[str, Layout]:
     """
     sites = list(walk(kernel.body))
     fills: dict[str, Site] = {}
-    for leaf, site in leaves(kernel.body):
-        fills.setdefault(leaf.buffer, site)
+    for site in sites:
+        if isinstance(site.stmt, Leaf):
+            fills.setdefault(site.stmt.buffer, site)
     out: dict[str, Layout] = {}
     for site in sites:
         if not isinstance(site.stmt, Alloc) or site.stmt.buffer.space is not Space.REGISTER:

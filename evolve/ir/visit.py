@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import assert_never
+from dataclasses import replace
+from functools import lru_cache
+from operator import attrgetter, is_
+from typing import Any, NamedTuple, assert_never
 
 from evolve.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var
 from evolve.ir.stmt import (
@@ -24,24 +26,23 @@ from evolve.ir.stmt import (
     Wait,
 )
 
+MOST_REMEMBERED = 32768
+"""Expressions: the same few subscripts are asked about again and again."""
+_OPERANDS: Mapping[type, Callable[[Any], tuple[Expr, ...]]] = {
+    Const: lambda e: (),
+    Var: lambda e: (),
+    Load: attrgetter("indices"),
+    Binary: attrgetter("lhs", "rhs"),
+    Unary: lambda e: (e.arg,),
+    Cast: lambda e: (e.arg,),
+    Call: attrgetter("args"),
+    Select: attrgetter("cond", "then", "orelse"),
+}
+
 
 def children(e: Expr) -> tuple[Expr, ...]:
     """The direct operands, left to right."""
-    match e:
-        case Const() | Var():
-            return ()
-        case Load():
-            return e.indices
-        case Binary():
-            return (e.lhs, e.rhs)
-        case Unary() | Cast():
-            return (e.arg,)
-        case Call():
-            return e.args
-        case Select():
-            return (e.cond, e.then, e.orelse)
-        case _:
-            assert_never(e)
+    return _OPERANDS[type(e)](e)
 
 
 def rebuild(e: Expr, parts: tuple[Expr, ...]) -> Expr:
@@ -50,15 +51,17 @@ def rebuild(e: Expr, parts: tuple[Expr, ...]) -> Expr:
         case Const() | Var():
             return e
         case Load():
-            return replace(e, indices=parts)
+            return Load(e.buffer, parts, e.dtype)
         case Binary():
-            return replace(e, lhs=parts[0], rhs=parts[1])
-        case Unary() | Cast():
-            return replace(e, arg=parts[0])
+            return Binary(e.op, parts[0], parts[1], e.dtype)
+        case Unary():
+            return Unary(e.op, parts[0], e.dtype)
+        case Cast():
+            return Cast(parts[0], e.dtype)
         case Call():
-            return replace(e, args=parts)
+            return Call(e.fn, parts, e.dtype)
         case Select():
-            return replace(e, cond=parts[0], then=parts[1], orelse=parts[2])
+            return Select(parts[0], parts[1], parts[2], e.dtype)
         case _:
             assert_never(e)
 
@@ -67,24 +70,37 @@ def map_expr(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
     """Rewrite bottom-up: operands first, then `f` on the rebuilt node."""
     parts = children(e)
     if parts:
-        new = tuple(map_expr(p, f) for p in parts)
-        if any(a is not b for a, b in zip(new, parts, strict=True)):
+        new = tuple([map_expr(p, f) for p in parts])
+        if not _same(new, parts):
             e = rebuild(e, new)
     return f(e)
 
 
+def _same(new: tuple[object, ...], old: tuple[object, ...]) -> bool:
+    """Whether nothing is another object than before."""
+    return all(map(is_, new, old))
+
+
 def subexpressions(e: Expr) -> Iterator[Expr]:
     """`e` and everything below it, operands before the node that uses them."""
+    out: list[Expr] = []
+    _below(e, out)
+    return iter(out)
+
+
+def _below(e: Expr, out: list[Expr]) -> None:
     for part in children(e):
-        yield from subexpressions(part)
-    yield e
+        _below(part, out)
+    out.append(e)
 
 
+@lru_cache(maxsize=MOST_REMEMBERED)
 def variables(e: Expr) -> frozenset[str]:
     """Names of the loop variables and scalars in `e`."""
     return frozenset(x.name for x in subexpressions(e) if isinstance(x, Var))
 
 
+@lru_cache(maxsize=MOST_REMEMBERED)
 def loads(e: Expr) -> tuple[Load, ...]:
     """The loads in `e` in evaluation order; a load inside a subscript comes before the outer one."""
     return tuple(x for x in subexpressions(e) if isinstance(x, Load))
@@ -92,37 +108,56 @@ def loads(e: Expr) -> tuple[Load, ...]:
 
 def substitute(e: Expr, by: Mapping[str, Expr]) -> Expr:
     """Replace variables by expressions."""
-    return map_expr(e, lambda x: by.get(x.name, x) if isinstance(x, Var) else x)
+    if variables(e).isdisjoint(by):
+        return e
+    if isinstance(e, Var):
+        return by[e.name]
+    return rebuild(e, tuple([substitute(x, by) for x in children(e)]))
 
 
 def map_stmt_exprs(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt:
-    """Apply `f` to every whole expression in `s`: extents, conditions, subscripts, values, origins."""
+    """Apply `f` to every whole expression in `s`: extents, conditions, subscripts, values, origins.
+
+    What `f` leaves as it is stays the same object, by which more than one cache remembers.
+    """
     match s:
         case Block():
-            return Block(tuple(map_stmt_exprs(x, f) for x in s.stmts))
+            return map_block_exprs(s, f)
         case For():
-            return replace(s, extent=f(s.extent), body=map_block_exprs(s.body, f))
+            extent, body = f(s.extent), map_block_exprs(s.body, f)
+            same = extent is s.extent and body is s.body
+            return s if same else replace(s, extent=extent, body=body)
         case If():
-            return replace(
-                s, cond=f(s.cond), body=map_block_exprs(s.body, f), orelse=map_block_exprs(s.orelse, f)
-            )
+            cond, body, orelse = f(s.cond), map_block_exprs(s.body, f), map_block_exprs(s.orelse, f)
+            same = cond is s.cond and body is s.body and orelse is s.orelse
+            return s if same else replace(s, cond=cond, body=body, orelse=orelse)
         case Alloc():
             b = s.buffer
-            return Alloc(replace(b, extents=tuple(f(x) for x in b.extents)))
+            extents = _mapped(b.extents, f)
+            return s if extents is b.extents else Alloc(replace(b, extents=extents))
         case Barrier() | Commit() | Wait() | Boundary():
             return s
         case Store() | Reduce():
             origin = s.origin
             if origin is not None:
-                origin = Origin(origin.stmt, tuple(f(x) for x in origin.instance))
-            return replace(s, indices=tuple(f(x) for x in s.indices), value=f(s.value), origin=origin)
+                instance = _mapped(origin.instance, f)
+                origin = origin if instance is origin.instance else Origin(origin.stmt, instance)
+            indices, value = _mapped(s.indices, f), f(s.value)
+            same = indices is s.indices and value is s.value and origin is s.origin
+            return s if same else replace(s, indices=indices, value=value, origin=origin)
         case _:
             assert_never(s)
 
 
+def _mapped(parts: tuple[Expr, ...], f: Callable[[Expr], Expr]) -> tuple[Expr, ...]:
+    new = tuple([f(x) for x in parts])
+    return parts if _same(new, parts) else new
+
+
 def map_block_exprs(b: Block, f: Callable[[Expr], Expr]) -> Block:
     """`map_stmt_exprs` for a block."""
-    return Block(tuple(map_stmt_exprs(x, f) for x in b.stmts))
+    new = tuple([map_stmt_exprs(x, f) for x in b.stmts])
+    return b if _same(new, b.stmts) else Block(new)
 
 
 def substitute_block(b: Block, by: Mapping[str, Expr]) -> Block:
@@ -159,13 +194,11 @@ def rewrite(b: Block, f: Callable[[Stmt], Stmt | tuple[Stmt, ...] | None]) -> Bl
             out.extend(got)
         else:
             out.append(got)
-    if len(out) == len(b.stmts) and all(x is y for x, y in zip(out, b.stmts, strict=True)):
-        return b
-    return Block(tuple(out))
+    new_stmts = tuple(out)
+    return b if len(new_stmts) == len(b.stmts) and _same(new_stmts, b.stmts) else Block(new_stmts)
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(NamedTuple):
     """A statement and what encloses it, outermost first."""
 
     stmt: Stmt
@@ -180,9 +213,20 @@ class Site:
 
 def walk(b: Block) -> Iterator[Site]:
     """Every statement in execution (textual) order, containers before their contents."""
-    out: list[Site] = []
-    _collect(b, (), (), out)
-    return iter(out)
+    known = _WALKED.get(id(b))
+    if known is None:
+        if len(_WALKED) >= _MOST_WALKED:
+            _WALKED.clear()
+        out: list[Site] = []
+        _collect(b, (), (), out)
+        known = _WALKED[id(b)] = (b, out)
+    return iter(known[1])
+
+
+_MOST_WALKED = 1024
+_WALKED: dict[int, tuple[Block, list[Site]]] = {}
+"""By object, which is kept so that its number stays its own. Bodies are walked many times, and shared by
+kernels that are made from one another."""
 
 
 def _collect(b: Block, path: tuple[For | If, ...], in_else: tuple[bool, ...], out: list[Site]) -> None:

@@ -11,8 +11,8 @@ from evolve.dsl.program import Hole, ListValue, Name, Operation, Statement, Valu
 from evolve.dsl.registry import statements
 from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Buffer, For
-from evolve.ir.visit import Site, local_buffers
-from evolve.transforms.edit import sites
+from evolve.ir.visit import Site
+from evolve.transforms.edit import buffers_of, sites
 from evolve.transforms.names import NameTable, find_loops
 
 Result: TypeAlias = tuple[Kernel, NameTable]
@@ -105,7 +105,7 @@ class Call:
     def buffer(self, name: str) -> Buffer:
         """A buffer, global or local."""
         word = self.word(name)
-        known = {b.name: b for b in self.kernel.buffers} | local_buffers(self.kernel.body)
+        known = buffers_of(self.kernel)
         if word not in known:
             raise RefusedError(
                 "E-NAME", f"there is no buffer {word}", repair=f"buffers: {', '.join(sorted(known))}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from evolve.ir.affine import Ranges, simplify
 from evolve.ir.data import terms
@@ -11,7 +11,7 @@ from evolve.ir.effects import effects
 from evolve.ir.expr import TRUE, Binary, BinaryOp, Const, Expr, Load, Var, conjunction, var
 from evolve.ir.kernel import Kernel
 from evolve.ir.scope import conjuncts, ranges_at
-from evolve.ir.stmt import Alloc, Block, For, If, Origin, Reduce, Stmt, Store
+from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Origin, Reduce, Stmt, Store
 from evolve.ir.types import DType, Space
 from evolve.ir.visit import (
     Site,
@@ -55,28 +55,45 @@ def _replace_loop_in(block: Block, name: str, f: Callable[[For], Stmt | tuple[St
     return None
 
 
-_SEEN: list[tuple[Block, tuple[Site, ...], dict[str, Site]]] = []
+@dataclass(frozen=True)
+class _Seen:
+    """A body's statements in textual order, its loops and its own buffers by name."""
+
+    body: Block
+    sites: tuple[Site, ...]
+    loops: Mapping[str, Site]
+    buffers: Mapping[str, Buffer]
 
 
-def _seen(kernel: Kernel) -> tuple[Block, tuple[Site, ...], dict[str, Site]]:
+_SEEN: list[_Seen] = []
+
+
+def _seen(kernel: Kernel) -> _Seen:
     """Remembered for the last few kernels, which are asked many times."""
     for known in _SEEN:
-        if known[0] is kernel.body:
+        if known.body is kernel.body:
             return known
     found = tuple(walk(kernel.body))
-    _SEEN.append((kernel.body, found, {s.stmt.var: s for s in found if isinstance(s.stmt, For)}))
+    loops = {s.stmt.var: s for s in found if isinstance(s.stmt, For)}
+    buffers = {s.stmt.buffer.name: s.stmt.buffer for s in found if isinstance(s.stmt, Alloc)}
+    _SEEN.append(_Seen(kernel.body, found, loops, buffers))
     del _SEEN[:-8]
     return _SEEN[-1]
 
 
 def all_sites(kernel: Kernel) -> tuple[Site, ...]:
     """Every statement in textual order."""
-    return _seen(kernel)[1]
+    return _seen(kernel).sites
 
 
 def sites(kernel: Kernel) -> Mapping[str, Site]:
     """Loops by name, in textual order."""
-    return _seen(kernel)[2]
+    return _seen(kernel).loops
+
+
+def buffers_of(kernel: Kernel) -> Mapping[str, Buffer]:
+    """All buffers by name: the arrays, then those that the kernel declares."""
+    return {**{b.name: b for b in kernel.buffers}, **_seen(kernel).buffers}
 
 
 def loop_at(kernel: Kernel, name: str) -> tuple[For, Site]:

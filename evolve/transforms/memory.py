@@ -167,7 +167,7 @@ def _redirected(e: Expr, buffer: str, copy: Buffer, window: Window) -> Expr:
             return Load(copy.name, tuple(local), x.dtype)
         return x
 
-    return map_expr(e, one)
+    return map_expr(e, one) if any(x.buffer == buffer for x in loads(e)) else e
 
 
 @transform("accumulate_in_register")

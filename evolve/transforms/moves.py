@@ -6,7 +6,9 @@ Which to try is said in `dsl_spec/`: the `moves` of a primitive name its paramet
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
 from evolve.dsl.diagnostic import RefusedError
@@ -33,16 +35,30 @@ def legal_moves(kernel: Kernel, names: NameTable, limits: MoveLimits = DEFAULT) 
     """
     out: list[str] = []
     fit = Fit(kernel, limits)
-    for texts in candidates(kernel, limits):
-        statement = parse_statement(texts[0])
-        try:
-            # Preconditions are the transform's own; tidying the result afterwards refuses nothing.
-            result, _ = TRANSFORMS[statement.primitive](Call(kernel, names, statement))
-        except RefusedError:
-            continue
-        if fit.keeps(result):
-            out.extend(texts)
+    with _uncollected():
+        for texts in candidates(kernel, limits):
+            statement = parse_statement(texts[0])
+            try:
+                # Preconditions are the transform's own; tidying the result afterwards refuses nothing.
+                result, _ = TRANSFORMS[statement.primitive](Call(kernel, names, statement))
+            except RefusedError:
+                continue
+            if fit.keeps(result):
+                out.extend(texts)
     return out
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without garbage collection: trees hold no cycles, and to look at all that a process has, in the middle,
+    takes longer than everything else here."""
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()
 
 
 def candidates(kernel: Kernel, limits: MoveLimits = DEFAULT) -> Iterator[tuple[str, ...]]:

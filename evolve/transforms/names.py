@@ -9,8 +9,7 @@ from types import MappingProxyType
 
 from evolve.dsl.diagnostic import RefusedError
 from evolve.ir.kernel import Kernel
-from evolve.ir.visit import local_buffers
-from evolve.transforms.edit import sites
+from evolve.transforms.edit import buffers_of, sites
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ def find_loops(kernel: Kernel, names: NameTable, name: str) -> tuple[str, ...]:
 
 def taken_names(kernel: Kernel) -> set[str]:
     """Names that loops, buffers and parameters carry."""
-    return {*kernel.params, *sites(kernel), *local_buffers(kernel.body)}
+    return {*kernel.params, *sites(kernel), *buffers_of(kernel)}
 
 
 def claim(kernel: Kernel, name: str) -> str:
