@@ -10,6 +10,7 @@ from dataclasses import replace
 from evolve.codegen.collectives import Collectives
 from evolve.codegen.ctext import CountText, ExprText
 from evolve.codegen.errors import CodegenError
+from evolve.codegen.floors import with_raised
 from evolve.codegen.hinted import LOADS, STORES, Hinted, is_plain
 from evolve.codegen.names import Names
 from evolve.codegen.place import Place
@@ -129,7 +130,7 @@ class Accesses:
         return self.text(place).conditions(cond)
 
     def require(self, e: Expr, place: Place) -> None:
-        self.magnitudes.require(e, {x.var: x.extent for x in place.loops})
+        self.magnitudes.require(with_raised(e, self.ranges(place)), {x.var: x.extent for x in place.loops})
 
     def require_parts(self, e: Expr, place: Place) -> None:
         if e.dtype is DType.INDEX:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import assert_never
 
 from evolve.codegen.errors import CodegenError
+from evolve.codegen.floors import raised, raised_by
 from evolve.ir.affine import Ranges, bounds, linear, simplify
 from evolve.ir.expr import (
     Binary,
@@ -155,14 +156,15 @@ class ExprText:
         return 0, f"{a} {sign} {b} ? {a} : {b}"
 
     def _floor(self, e: Binary) -> tuple[int, str]:
-        low, _ = bounds(linear(e.lhs, self._ranges), self._ranges)
-        below, _ = bounds(linear(e.rhs, self._ranges), self._ranges)
-        if low is None or low < 0 or below is None or below <= 0:
+        times = raised_by(e.lhs, e.rhs, self._ranges)
+        if times is None:
             raise CodegenError(
                 "a division in index arithmetic may have a negative operand, and C does not round it down"
             )
-        sign = "/" if e.op is BinaryOp.FLOORDIV else "%"
-        return _MUL, f"{self.text(e.lhs, _MUL)} {sign} {self.text(e.rhs, _UNARY)}"
+        lhs, rhs = self.text(raised(e.lhs, e.rhs, times), _MUL), self.text(e.rhs, _UNARY)
+        if e.op is BinaryOp.MOD:
+            return _MUL, f"{lhs} % {rhs}"
+        return (_ADD, f"{lhs} / {rhs} - {times}") if times else (_MUL, f"{lhs} / {rhs}")
 
 
 class CountText(ExprText):

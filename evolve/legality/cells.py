@@ -63,9 +63,7 @@ class Cells:
                 tags.append(t)
         return tags
 
-    def _owned(
-        self, st: Statement, layout: Layout, indices: tuple[Expr, ...], where: IslObject
-    ) -> None:
+    def _owned(self, st: Statement, layout: Layout, indices: tuple[Expr, ...], where: IslObject) -> None:
         """Raises ModelError E-OWNER unless the accessing thread holds the element in the slot that
         code generation will address: owner and slots must spell the logical index, digit by digit."""
         key = (st.name, layout.buffer, indices)

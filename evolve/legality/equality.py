@@ -177,14 +177,22 @@ class _Comparison:
     def _index(self, s: Expr, t: Expr, where: IslObject) -> None:
         here = self._here(s)
         if here == t:
-            return
+            return None
         frame = self.st.frame
         try:
             differ = where.subtract(frame.affine(here).eq_set(frame.affine(t)))
         except NonAffineError:
-            raise MismatchError(s, t) from None
+            return self._parts(s, t, where)
         if not differ.is_empty():
             raise MismatchError(s, t, differ)
+        return None
+
+    def _parts(self, s: Expr, t: Expr, where: IslObject) -> None:
+        """Of what isl cannot say, such as a remainder by a size: the same operation on the same operands."""
+        if not children(s) or not _same_node(s, t):
+            raise MismatchError(s, t)
+        for x, y in zip(children(s), children(t), strict=True):
+            self.compare(x, y, where)
 
     def _known(self, s: Expr, t: Expr) -> bool:
         """Whether both are functions of the instance although they read memory: its path reads the same."""

@@ -108,9 +108,7 @@ class Fit:
             return False
         return self._taken_registers(kernel, declared, layouts) <= REGISTERS and self._owners(kernel, layouts)
 
-    def _taken_registers(
-        self, kernel: Kernel, declared: list[Site], layouts: dict[str, Layout]
-    ) -> float:
+    def _taken_registers(self, kernel: Kernel, declared: list[Site], layouts: dict[str, Layout]) -> float:
         """Of a thread, if each buffer were shared out over all threads that do not hold parts of it yet."""
         extents = thread_extents(kernel)
         total = 0.0
@@ -143,9 +141,7 @@ class Fit:
                 shared_out.setdefault(access.buffer, set()).update(axes)
         return all(axes <= together.get(name, axes) for name, axes in shared_out.items())
 
-    def _is_owners(
-        self, kernel: Kernel, layout: Layout, indices: tuple[Expr, ...], site: Site
-    ) -> bool:
+    def _is_owners(self, kernel: Kernel, layout: Layout, indices: tuple[Expr, ...], site: Site) -> bool:
         loops = tuple((x.var, x.kind) for x in site.loops)
         key = (layout, indices, loops, kernel.assumptions)
         if key not in self._owned:
