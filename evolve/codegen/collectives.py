@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from evolve.codegen.asynchronous import ASYNCHRONOUS
 from evolve.codegen.ctext import literal
 from evolve.codegen.errors import CodegenError
-from evolve.codegen.hinted import Hinted
+from evolve.codegen.hinted import PREFETCH, Hinted
 from evolve.codegen.names import Names
 from evolve.ir.types import DType, Monoid
 
@@ -95,6 +95,13 @@ class Collectives:
         if ("asynchronous",) not in self._known:
             self._known[("asynchronous",)] = ""
             self.texts.append(ASYNCHRONOUS)
+
+    def prefetch(self) -> str:
+        """Name of `void f(const void* address)`."""
+        if ("prefetch",) not in self._known:
+            name = self._known[("prefetch",)] = self.names.fresh("prefetch_l2")
+            self.texts.append(PREFETCH.replace("prefetch_l2", name))
+        return self._known[("prefetch",)]
 
     def hinted(self, access: Hinted) -> str:
         """Name of `T f(const T* at)` or `void f(T* at, T value)`."""

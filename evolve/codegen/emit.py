@@ -82,6 +82,8 @@ class KernelEmitter(Accesses):
         self.notes: tuple[str, ...] = ()
         self.unrolled: set[str] = set()
         self.instances = 0
+        stores = [x for x, _ in leaves(self.kernel.body) if isinstance(x, Store)]
+        self.asked_for = {x.buffer for x in stores if x.prefetch}
         check_registers(self.layouts, self.buffers)
         check_askable(self.kernel)
         for b in kernel.params:
@@ -219,6 +221,8 @@ class KernelEmitter(Accesses):
                 return self.condition(s, place)
             case Boundary() | Alloc(buffer=Buffer(space=Space.GLOBAL)):
                 raise CodegenError("a kernel of several launches is emitted one launch at a time")
+            case Alloc() if s.buffer.name in self.asked_for:
+                return []
             case Alloc():
                 return self.declare(s.buffer, place)
             case Barrier():
@@ -342,6 +346,8 @@ class KernelEmitter(Accesses):
 
     def leaf(self, s: Leaf, place: Place) -> Node:
         self.instances = add_instances(self.instances, place, self.unrolled, self.ranges(place))
+        if isinstance(s, Store) and s.prefetch:
+            return line(self.prefetch(s, place), line_origin(s, place))
         value = self.value(s.value, place)
         if isinstance(s, Store) and s.asynchronous:
             return line(self.copy(s, place, s.value.dtype.size), line_origin(s, place))
@@ -360,6 +366,12 @@ class KernelEmitter(Accesses):
         target = self.access(s.buffer, s.indices, place)
         source = self.access(s.value.buffer, s.value.indices, place)
         return f"__pipeline_memcpy_async(&{target}, &{source}, {size});"
+
+    def prefetch(self, s: Store, place: Place) -> str:
+        """L2 asked for the line of the element that `s` would copy. Raises CodegenError."""
+        if not isinstance(s.value, Load) or self.buffers[s.value.buffer].space is not Space.GLOBAL:
+            raise CodegenError("only elements of arrays can be prefetched")
+        return f"{self.collectives.prefetch()}(&{self.access(s.value.buffer, s.value.indices, place)});"
 
     def accumulate(self, s: Reduce, target: str, value: str) -> str:
         """What a reduction does, given the texts of its cell and its value."""

@@ -100,6 +100,9 @@ def _lanes(emitter: KernelEmitter, body: LaneBody, s: For, width: int, place: Pl
         origin = line_origin(leaf, place)
         nodes: list[Node] = []
         wide: dict[Load, str] = {}
+        if isinstance(leaf, Store) and leaf.prefetch:
+            out += [emitter.leaf(leaf, replace(place, lane=(s.var, i), width=width)) for i in range(width)]
+            continue
         if isinstance(leaf, Store) and leaf.asynchronous:
             out += emitter.owned(leaf, place, _copies(emitter, leaf, s.var, width, place))
             continue

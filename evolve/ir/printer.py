@@ -111,6 +111,8 @@ def _lines(s: Stmt, indent: str, with_origin: bool) -> list[str]:
             return [f"{indent}---- next launch ----"]
         case Store():
             dims = ", ".join(print_expr(i) for i in s.indices)
+            if s.prefetch:
+                return [f"{indent}prefetch {print_expr(s.value)}"]
             sign = "<-" if s.asynchronous else "="
             return [f"{indent}{s.buffer}[{dims}] {sign} {print_expr(s.value)}{_origin(s, with_origin)}"]
         case Reduce():

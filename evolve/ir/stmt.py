@@ -99,6 +99,8 @@ class Store:
 
     `asynchronous`: a copy from global into shared memory that is only started here. It has happened for the
     thread that started it when a `Wait` says so, and for others after a barrier that follows.
+    `prefetch`: a copy from global memory into a register that nobody reads, of which nothing remains but that
+    L2 is asked for the line. So it is proved like any copy, its place in bounds above all.
     """
 
     buffer: str
@@ -106,6 +108,7 @@ class Store:
     value: Expr
     origin: Origin | None = None
     asynchronous: bool = False
+    prefetch: bool = False
     span: Span | None = field(default=None, compare=False)
 
 

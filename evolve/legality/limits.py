@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from evolve.ir.affine import simplify
 from evolve.ir.data import reads
-from evolve.ir.expr import BinaryOp, Const, Expr, compare
+from evolve.ir.expr import BinaryOp, Const, Expr, Load, compare
 from evolve.ir.kernel import Kernel
+from evolve.ir.printer import print_expr
 from evolve.ir.scope import ranges_at
-from evolve.ir.stmt import For
+from evolve.ir.stmt import For, Store
 from evolve.ir.types import Cache, LoopKind, Space
 from evolve.ir.visit import variables, walk
 from evolve.legality.instances import constant_at
@@ -16,8 +17,8 @@ from evolve.target.limits import BLOCK_MOST, GRID_MOST
 
 
 def check_limits(p: Proof) -> list[Finding]:
-    """E-THREADS, E-GRID, E-SHARED-SIZE, E-CACHE."""
-    return [*_threads(p), *_grid(p), *_shared(p), *_cached(p)]
+    """E-THREADS, E-GRID, E-SHARED-SIZE, E-CACHE, E-PREFETCH."""
+    return [*_threads(p), *_grid(p), *_shared(p), *_cached(p), *_prefetched(p)]
 
 
 def _cached(p: Proof) -> list[Finding]:
@@ -31,6 +32,25 @@ def _cached(p: Proof) -> list[Finding]:
         for b in p.target.buffers.values()
         if b.cache is Cache.READ_ONLY and b.name in p.target.written
     ]
+
+
+def _prefetched(p: Proof) -> list[Finding]:
+    """L2 can be asked for an element of an array only, and what that is copied to is never read."""
+    out: list[Finding] = []
+    buffers, read = p.target.buffers, {r.load.buffer for st in p.target.statements for r in st.reads}
+    for st in p.target.statements:
+        leaf = st.leaf
+        if not isinstance(leaf, Store) or not leaf.prefetch:
+            continue
+        of = leaf.value.buffer if isinstance(leaf.value, Load) else ""
+        if of not in buffers or buffers[of].space is not Space.GLOBAL:
+            why = f"what is asked for is no element of an array: {print_expr(leaf.value)}"
+        elif buffers[leaf.buffer].space is not Space.REGISTER or leaf.buffer in read:
+            why = f"{leaf.buffer} would hold what is only asked for"
+        else:
+            continue
+        out.append(refuted("E-PREFETCH", why, repair=f"stage {of or 'the array'} before it is prefetched"))
+    return out
 
 
 def _threads(p: Proof) -> list[Finding]:

@@ -25,6 +25,16 @@ def read_in(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
 
 
 @rule
+def prefetched_in(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Arrays that are read inside a loop and nowhere written."""
+    assert domain.of is not None
+    written = {leaf.buffer for leaf, _ in leaves(view.kernel.body)}
+    for buffer in view.used(chosen[domain.of], Mode.READ):
+        if view.space(buffer) is Space.GLOBAL and buffer not in written:
+            yield buffer
+
+
+@rule
 def stored_in(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
     """Arrays of the kernel that are stored and nothing else inside a loop."""
     assert domain.of is not None
