@@ -202,6 +202,7 @@ __device__ inline ev_num ev_fmod(ev_num a, ev_num b, double u) {
 __device__ inline ev_num ev_fma(ev_num a, ev_num b, ev_num c, double u) {
     return ev_result(a.v * b.v + c.v, ev_abs(a.v) * b.e + ev_abs(b.v) * a.e + c.e, u);
 }
+__device__ inline ev_num ev_mul_rn(ev_num a, ev_num b, double u) { return ev_mul(a, b, u); }
 // The fast functions are as accurate as the CUDA programming guide says (mathematical functions, table of
 // single-precision intrinsics): v is off by up to so many ulps and an absolute error, beyond its rounding.
 __device__ inline ev_num ev_off(double v, double e, double ulps, double absolute, double u) {

@@ -60,6 +60,7 @@ FUNCTIONS = {
         Function("rint", 1, "rintf", "rint"),
         Function("fmod", 2, "fmodf", "fmod", special=1),
         Function("fma", 3, "fmaf", "fma"),
+        Function("mul_rn", 2, "__fmul_rn", "__dmul_rn"),
         Function("fast_exp", 1, "__expf", "exp", approximate=True, special=1),
         Function("fast_log", 1, "__logf", "log", approximate=True, special=1),
         Function("fast_div", 2, "__fdividef", "evolve_div", approximate=True, special=1),

@@ -47,6 +47,8 @@ CHECKS: dict[str, Callable[[Proof], list[Finding]]] = {
 BY_LAUNCH = frozenset({"limits", "layout", "uniform", "races", "vector"})
 """What concerns the threads and blocks of one launch: launches are ordered. The others see the whole."""
 
+UNCONTRACTED = "numerics exact: as the kernel compiled without FMA contraction (--fmad=false), bit for bit"
+
 _KEEP_SOURCES = 16
 _KEEP_VERDICTS = 2048
 _state = threading.local()
@@ -139,6 +141,8 @@ def _prove(source: Kernel, target: Kernel, limits: Limits, skip: Collection[str]
 
 def _premises(proof: Proof, limits: Limits) -> tuple[str, ...]:
     """What a proof takes for equal under the contract and would not without it."""
+    if limits.numerics == "exact":
+        return (UNCONTRACTED,)
     if limits.numerics not in FAST_CONTRACTS:
         return ()
     return tuple(f"numerics {limits.numerics}: {x}" for x in approximations(proof))

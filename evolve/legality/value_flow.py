@@ -2,7 +2,8 @@
 
 By induction over time in the target: if the statements before computed the source's values, and a
 statement evaluates the source's expression (`equality`) on reads whose base and contributions are
-the source's, it computes the source's value. Reductions are sets of contributions, in any order.
+the source's, it computes the source's value. Reductions are sets of contributions, in any order unless the
+contract is `exact` (`order`).
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ from evolve.ir.types import Space
 from evolve.legality.equality import MismatchError, pair_slots
 from evolve.legality.flow import FlowError, Value, extent_box, injective_per_reader
 from evolve.legality.instances import Read, Statement
+from evolve.legality.order import check_chains, order_broken
 from evolve.legality.proof import Finding, Proof, refuted, unknown
 from evolve.legality.witness import describe, sample_pair
 
 
 def check_flow(p: Proof) -> list[Finding]:
-    """E-FLOW, E-UNINIT, E-REDUCTION."""
-    out: list[Finding] = []
-    for st in p.target.statements:
+    """E-FLOW, E-UNINIT, E-REDUCTION, E-ORDER."""
+    out = check_chains(p)
+    for st in p.target.statements if not out else ():
         try:
             out += _statement(p, st)
         except FlowError as e:
@@ -123,7 +125,8 @@ def _compare(p: Proof, got: Value, want: Value, link: IslObject, what: str) -> F
         raise FlowError(Diagnostic("E-REDUCTION", f"{what} receives a contribution twice"))
     if got.monoids != want.monoids:
         return refuted("E-REDUCTION", f"{what} is reduced with another monoid than in the source")
-    return _same(p, got.adds.apply_range(p.provenance), link.apply_range(want.adds), what, adds=True)
+    differs = _same(p, got.adds.apply_range(p.provenance), link.apply_range(want.adds), what, adds=True)
+    return differs or order_broken(p, got, what)
 
 
 def _same(p: Proof, got: IslObject, want: IslObject, what: str, *, adds: bool = False) -> Finding | None:

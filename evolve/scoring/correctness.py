@@ -179,6 +179,14 @@ def changed(after: NDArray[Any], before: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(np.ascontiguousarray(after).view(bits) != np.ascontiguousarray(was).view(bits))
 
 
+def identical(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    """Which elements are the same number with the same sign, or both NaN."""
+    same = a == b
+    if a.dtype.kind != "f":
+        return np.asarray(same)
+    return np.asarray((same & (np.signbit(a) == np.signbit(b))) | (np.isnan(a) & np.isnan(b)))
+
+
 def rounded_by_order(kernel: Kernel) -> frozenset[str]:
     """Arrays into which atomic updates of floats go: the order of threads decides how their sums round."""
     updates = (leaf for leaf, _ in leaves(kernel.body) if isinstance(leaf, Reduce) and leaf.atomic)
@@ -192,6 +200,7 @@ class Correctness:
         self.task = task
         self.references = references
         self._kept: dict[object, dict[str, NDArray[Any]]] = {}
+        self._exact: dict[object, dict[str, NDArray[Any]]] = {}
         self._rounded = rounded_by_order(task.source.kernel)
 
     def check_original(self, rendered: Rendered, program: HostProgram) -> Failure | Checked:
@@ -229,6 +238,10 @@ class Correctness:
                 unsteady = [n for n in done.order_sensitive if n not in self._rounded]
                 if unsteady:
                     return Failure(f"{where}: {unsteady[0]} depends on the order of threads")
+                if variant >= 0 and self.task.workload.numerics == "exact":
+                    differs = self._differs(sizes, family, rendered, program, done)
+                    if differs is not None:
+                        return Failure(f"{where}, {family} inputs: {differs}")
                 again = [self._execute(program, launches, expected, ("permuted",))] * bool(
                     done.order_sensitive
                 )
@@ -264,6 +277,22 @@ class Correctness:
         shapes = {size_key(s): s for s, _ in plan}
         return Checked(len(plan), tuple(sorted(ran)), worst, tuple(shapes.values()))
 
+    def _differs(
+        self, sizes: Sizes, family: str, rendered: Rendered, program: HostProgram, done: Execution
+    ) -> str | None:
+        """What an execution gives otherwise than the original, which the host runs without contraction too.
+
+        Raises EvolveError `sim.original` when it cannot be run to its end.
+        """
+        key = (size_key(sizes), family)
+        if key not in self._exact:
+            expected = self.references.expected(sizes, family, time_limit_s=TIME_LIMIT_S)
+            self._exact[key] = self._original(sizes, rendered, program, expected).outputs
+        for name, want in self._exact[key].items():
+            if not identical(done.outputs[name], want).all():
+                return f"{name} is not what the kernel itself computes, bit for bit, and numerics are exact"
+        return None
+
     def _written(
         self, sizes: Sizes, rendered: Rendered, program: HostProgram, expected: Expected
     ) -> dict[str, NDArray[Any]]:
@@ -273,12 +302,17 @@ class Correctness:
         """
         key = size_key(sizes)
         if key not in self._kept:
-            launches = concretise_variant(rendered, -1, sizes)
-            done = self._execute(program, launches, expected, ("forward",))
-            if done.findings:
-                raise EvolveError("sim.original", f"the original fails there: {done.findings[0].message}")
-            self._kept[key] = done.written
+            self._kept[key] = self._original(sizes, rendered, program, expected).written
         return self._kept[key]
+
+    def _original(
+        self, sizes: Sizes, rendered: Rendered, program: HostProgram, expected: Expected
+    ) -> Execution:
+        launches = concretise_variant(rendered, -1, sizes)
+        done = self._execute(program, launches, expected, ("forward",))
+        if done.findings:
+            raise EvolveError("sim.original", f"the original fails there: {done.findings[0].message}")
+        return done
 
     def _execute(
         self,

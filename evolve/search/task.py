@@ -19,9 +19,9 @@ from evolve.features.extract import extract
 from evolve.frontend.lift import Lifted, lift
 from evolve.ir.errors import EvolveError
 from evolve.ir.kernel import Kernel, Module, Original
+from evolve.ir.ordered import rounds
 from evolve.ir.printer import print_expr, print_kernel
 from evolve.ir.stmt import For, Reduce
-from evolve.ir.types import PROD, SUM
 from evolve.ir.visit import local_buffers, walk
 from evolve.legality.verdict import Limits
 from evolve.scoring.correctness import LARGEST_FIRST_BYTES, too_large
@@ -298,7 +298,7 @@ def open_problem(request: ProblemRequest) -> KernelProblem:
         numerics=cast(Contract | None, request.numerics),
     )
     if workload.numerics == "exact":
-        _refuse_reductions(lifted.kernel, request.kernel_file)
+        _refuse_updates(lifted.kernel, request.kernel_file)
     device, profile = choose_device(request.device)
     original = _launched(lifted.original, workload)
     source = Source(lifted.kernel, original, lifted.no_wrap)
@@ -310,13 +310,12 @@ def open_problem(request: ProblemRequest) -> KernelProblem:
     return KernelProblem(lifted, task, device, workload.numerics)
 
 
-def _refuse_reductions(kernel: Kernel, file: str) -> None:
-    """Raises EvolveError `exact-sum`: the order of a reduction is not part of the IR's meaning, so no proof
-    keeps it."""
+def _refuse_updates(kernel: Kernel, file: str) -> None:
+    """Raises EvolveError `exact-sum`: sums that threads make together have no order, so nothing is exact."""
     for site in walk(kernel.body):
         s = site.stmt
-        if isinstance(s, Reduce) and s.monoid in (SUM, PROD) and s.value.dtype.is_float:
-            message = "the kernel sums or multiplies in a loop, and no proof keeps the order of that yet"
+        if isinstance(s, Reduce) and s.atomic and rounds(s):
+            message = "the kernel adds up floats atomically: in which order, and so to what, nothing says"
             hint = "use numerics reassociate"
             raise EvolveError(
                 "exact-sum", message, file=file, line=s.span.line if s.span else None, hint=hint

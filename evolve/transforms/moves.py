@@ -15,6 +15,7 @@ from evolve.dsl.diagnostic import RefusedError
 from evolve.dsl.parser import parse_statement
 from evolve.dsl.registry import Domain, Form, Primitive, primitives
 from evolve.ir.kernel import Kernel
+from evolve.ir.ordered import in_chains
 from evolve.transforms.call import TRANSFORMS, Call
 from evolve.transforms.domains import RULES
 from evolve.transforms.fits import Fit
@@ -30,8 +31,8 @@ def legal_moves(kernel: Kernel, names: NameTable, limits: MoveLimits = DEFAULT) 
     """Statement texts that `evolve.transforms.apply.apply` accepts, in a fixed order, without repetition.
 
     Numbers are drawn from short lists that fit the loop's extent, and what fits a block before still does
-    (`transforms.fits`). Accepted is not proved: a move may still be refused by the prover, as an order that a
-    dependence forbids.
+    (`transforms.fits`). Under `exact` none regroups a sum that rounds. Accepted is not proved: a move may
+    still be refused by the prover, as an order that a dependence forbids.
     """
     out: list[str] = []
     fit = Fit(kernel, limits)
@@ -42,6 +43,8 @@ def legal_moves(kernel: Kernel, names: NameTable, limits: MoveLimits = DEFAULT) 
                 # Preconditions are the transform's own; tidying the result afterwards refuses nothing.
                 result, _ = TRANSFORMS[statement.primitive](Call(kernel, names, statement))
             except RefusedError:
+                continue
+            if limits.numerics == "exact" and not in_chains(result):
                 continue
             if fit.keeps(result):
                 out.extend(texts)

@@ -207,6 +207,7 @@ def test_functions(fn: str, cache: Path) -> None:
         "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "tanh": np.tanh, "erf": np.vectorize(erf),
         "sin": np.sin, "cos": np.cos, "pow": np.power, "fabs": np.abs, "floor": np.floor, "ceil": np.ceil,
         "fma": lambda x, z: x * z + 0.5, "div": np.divide, "copysign": np.copysign, "trunc": np.trunc,
+        "mul_rn": np.multiply,
         "round": lambda x: np.trunc(x + np.copysign(0.5, x)), "rint": np.rint, "fmod": np.fmod,
         "exp10": lambda x: np.power(10.0, x), "log10": np.log10, "cbrt": np.cbrt, "hypot": np.hypot,
         "erfc": np.vectorize(erfc), "tan": np.tan, "sinh": np.sinh, "cosh": np.cosh, "asin": np.arcsin,

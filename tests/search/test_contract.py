@@ -18,15 +18,29 @@ def _request(name: str, numerics: str) -> ProblemRequest:
     return ProblemRequest(str(path), path.read_text(), device="sim:h200-sxm", numerics=numerics)
 
 
-@pytest.mark.parametrize("name", ["row_sum", "matmul", "softmax"])
-def test_sums_have_no_exact_order(name: str) -> None:
+def test_sums_that_threads_make_together_have_no_exact_order() -> None:
     with pytest.raises(EvolveError) as caught:
-        open_problem(_request(name, "exact"))
+        open_problem(_request("total", "exact"))
     assert caught.value.code == "exact-sum"
     assert caught.value.line is not None
-    reordered = open_problem(_request("row_sum", "reassociate"))
-    program = reordered.parse("split(c, 8)\nreorder([c.i, c.o])\n")
-    assert reordered.compile(program).verdict == "PROVED"
+
+
+def test_a_sum_keeps_its_order_under_exact_and_another_is_refused() -> None:
+    """Executed under checks beside the kernel itself: the same bits."""
+    text = (KERNELS / "programs" / "conv1d.dsl").read_text()
+    exact = open_problem(_request("conv1d", "exact"))
+    compiled = exact.compile(exact.parse(text))
+    assert compiled.verdict == "PROVED" and exact.score(compiled).status == "scored"
+    assert "__fmul_rn(" in exact.render(compiled)
+    mapped = "bind(b, grid.y)\nsplit(t, 64)\nbind(t.o, grid.x)\nbind(t.i, thread.x)\n"
+    other = exact.parse(f"{mapped}split(k, 3)\nreorder([k.i, k.o])\n")
+    assert [d["code"] for d in exact.compile(other).diagnostics] == ["E-ORDER"]
+    # What only the contract refuses is found by execution too.
+    loose = open_problem(_request("conv1d", "reassociate"))
+    reordered = loose.compile(other)
+    assert reordered.verdict == "PROVED" and loose.score(reordered).status == "scored"
+    said = exact.score(reordered)
+    assert said.status == "incorrect" and "bit for bit" in said.message
 
 
 @pytest.mark.parametrize("name", ["vecadd", "transpose", "stencil"])

@@ -1,0 +1,46 @@
+"""Sums and products that round: what adds them up otherwise than in one chain, what keeps FMAs out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from evolve.ir.expr import Binary, BinaryOp, Call, Expr
+from evolve.ir.kernel import Kernel
+from evolve.ir.scaled import rescaling
+from evolve.ir.stmt import Leaf, Reduce
+from evolve.ir.types import PROD, SUM
+from evolve.ir.visit import leaves, map_block_exprs, map_expr
+
+ROUNDED_PRODUCT = "mul_rn"
+
+
+def rounds(leaf: Leaf) -> bool:
+    """Whether a statement is one step of a sum or product of floats: their order decides how it rounds."""
+    return isinstance(leaf, Reduce) and leaf.monoid in (SUM, PROD) and leaf.value.dtype.is_float
+
+
+def regroups(leaf: Leaf) -> str | None:
+    """Why a statement may not be one step of the source's chain of roundings; None if it may."""
+    if rescaling(leaf) is not None:
+        return "rescales a sum"
+    if not isinstance(leaf, Reduce) or not rounds(leaf):
+        return None
+    if leaf.origin is None:
+        return f"combines partial results of a {leaf.monoid.name}"
+    return f"updates a {leaf.monoid.name} in the order in which threads come" if leaf.atomic else None
+
+
+def in_chains(kernel: Kernel) -> bool:
+    """Whether each sum and product is added up step by step, if maybe in another order than the source's."""
+    return all(regroups(leaf) is None for leaf, _ in leaves(kernel.body))
+
+
+def uncontracted(kernel: Kernel) -> Kernel:
+    """The kernel with each product of floats rounded by itself: no compiler makes an FMA of it and a sum."""
+
+    def one(e: Expr) -> Expr:
+        if isinstance(e, Binary) and e.op is BinaryOp.MUL and e.dtype.is_float:
+            return Call(ROUNDED_PRODUCT, (e.lhs, e.rhs), e.dtype)
+        return e
+
+    return replace(kernel, body=map_block_exprs(kernel.body, lambda e: map_expr(e, one)))

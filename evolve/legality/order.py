@@ -1,0 +1,71 @@
+"""What `exact` asks: each sum and product of floats is one chain of roundings, in the source's order.
+
+Flow compares contributions as sets. A chain of them is the source's, bit for bit, if none is a partial
+result (those are combined by statements without an origin), none an atomic update, and if any two that reach
+the same reader come in the source's order. Text order is that of execution for all that touches one cell
+(`model`), and for cells that a value is copied between: what is added before a copy comes before it.
+"""
+
+from __future__ import annotations
+
+import islpy as isl
+
+from evolve.ir.ordered import regroups, rounds
+from evolve.ir.poly import IslObject, context
+from evolve.legality.flow import Value
+from evolve.legality.model import Model
+from evolve.legality.proof import Finding, Proof, refuted
+from evolve.legality.witness import describe, sample_pair
+
+
+def check_chains(p: Proof) -> list[Finding]:
+    """E-ORDER for statements that are no single step of a chain, where the contract is `exact`."""
+    if p.limits.numerics != "exact":
+        return []
+    found = ((st, regroups(st.leaf)) for st in p.target.statements)
+    return [_refused(f"{describe(st)} {why}") for st, why in found if why is not None]
+
+
+def order_broken(p: Proof, got: Value, what: str) -> Finding | None:
+    """E-ORDER when contributions to `what` come in another order than the source's, and that rounds."""
+    if p.limits.numerics != "exact" or got.adds.is_empty():
+        return None
+    adds = got.adds.intersect_range(_rounding(p.target))
+    pairs = adds.reverse().apply_range(adds)
+    ours, theirs = _times(p.target), _times(p.source.model)
+    forward = pairs.intersect(ours.lex_lt_union_map(ours))
+    together = pairs.subtract(forward).subtract(forward.reverse()).subtract(_itself(adds))
+    if not together.is_empty():
+        return _refused(f"{what} gathers contributions in no order", sample_pair(p.target, together))
+    there = forward.apply_domain(p.provenance).apply_range(p.provenance)
+    turned = there.subtract(theirs.lex_lt_union_map(theirs))
+    if turned.is_empty():
+        return None
+    witness = sample_pair(p.source.model, turned)
+    return _refused(f"{what} gathers contributions in another order than the source", witness)
+
+
+def _refused(message: str, witness: str | None = None) -> Finding:
+    return refuted("E-ORDER", f"{message}, and numerics are exact", witness)
+
+
+def _itself(adds: IslObject) -> IslObject:
+    return adds.range().identity()
+
+
+def _rounding(model: Model) -> IslObject:
+    """Instances of the steps of sums and products of floats."""
+    out = isl.UnionSet.read_from_str(context(), "{ }")
+    for st in model.statements:
+        if rounds(st.leaf):
+            out = out.union(isl.UnionSet.from_set(st.instances))
+    return out
+
+
+def _times(model: Model) -> IslObject:
+    """When each of these instances comes (union map)."""
+    out = isl.UnionMap.read_from_str(context(), "{ }")
+    for st in model.statements:
+        if rounds(st.leaf):
+            out = out.union(isl.UnionMap.from_map(model.time_map(st)))
+    return out
