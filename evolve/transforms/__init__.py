@@ -9,6 +9,7 @@ it checks a cheap local precondition and leaves it to `evolve.legality` whether 
 `mapping`     bind, launch_bounds, unroll, vectorize
 `memory`      stage, accumulate_in_register; `window` finds the part of a buffer to stage
 `layouts`     set_layout
+`turns`       serpentine
 `hints`       cache_hint, prefetch
 `overlap`     multi_buffer, make_async, pipeline
 `writes`      cache_write

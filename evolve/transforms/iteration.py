@@ -60,7 +60,7 @@ def skew(call: Call) -> Result:
     """See dsl_spec/skew.yaml."""
     by = call.integer("by")
     assert by is not None
-    chain = _nest(call, call.loops("loops"))
+    chain = perfect_nest(call, call.loops("loops"))
     if len(chain.loops) != 2:
         raise RefusedError("E-NEST", f"skew takes two loops, not {len(chain.loops)}")
     outer, inner = chain.loops
@@ -71,7 +71,7 @@ def skew(call: Call) -> Result:
     ahead = mul(var(outer.var), by)
     plain: Expr = sub(var(inner.var), ahead)
     there = (compare(BinaryOp.GE, plain, 0), less(plain, inner.extent))
-    body = substitute_block(_guarded(chain.conditions, chain.body), {inner.var: plain})
+    body = substitute_block(guarded(chain.conditions, chain.body), {inner.var: plain})
     extent = add(inner.extent, mul(sub(outer.extent, 1), by))
     skewed = replace(inner, extent=extent, body=Block((If(conjunction(there), body),)), note=call.note)
     result = replace(outer, body=Block((skewed,)), note=call.note)
@@ -84,7 +84,7 @@ def collapse(call: Call) -> Result:
     kernel, loops = call.kernel, call.loops("loops")
     if len(loops) < 2:
         raise RefusedError("E-NEST", "collapse needs at least two loops")
-    chain = _nest(call, loops)
+    chain = perfect_nest(call, loops)
     outermost, *inner = chain.loops
     taken = taken_names(kernel) - set(loops)
     targets = call.statement.targets
@@ -107,7 +107,7 @@ def collapse(call: Call) -> Result:
         rest = floordiv(var(name), total := total * int(extent.value))
     by[outermost.var] = rest
     kinds = {x.kind for x in chain.loops}
-    body = substitute_block(_guarded(chain.conditions, chain.body), by)
+    body = substitute_block(guarded(chain.conditions, chain.body), by)
     joined = For(
         name,
         mul(outermost.extent, total),
@@ -165,7 +165,7 @@ def peel(call: Call) -> Result:
     )
 
 
-def _nest(call: Call, loops: tuple[str, ...]) -> Chain:
+def perfect_nest(call: Call, loops: tuple[str, ...]) -> Chain:
     """The listed loops, each directly inside the one before, with nothing but guards between.
 
     Raises RefusedError E-NEST or E-LOOP-KIND.
@@ -179,7 +179,8 @@ def _nest(call: Call, loops: tuple[str, ...]) -> Chain:
     return chain
 
 
-def _guarded(conditions: tuple[Expr, ...], body: Block) -> Block:
+def guarded(conditions: tuple[Expr, ...], body: Block) -> Block:
+    """The body under the conditions, if there are any."""
     return Block((If(conjunction(conditions), body),)) if conditions else body
 
 

@@ -143,6 +143,22 @@ def sequential_nest(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]
 
 
 @rule
+def products(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Nests down to one reduction in registers in which each loop goes over cells, the first one in pairs."""
+    for name in view.free:
+        chain = [view.loop(name)]
+        while (inner := _only_loop(chain[-1].body)) is not None and inner.kind in FREE:
+            chain.append(inner)
+        leaf = _only_leaf(chain[-1].body)
+        extent = view.extents[name]
+        if len(chain) < 2 or not isinstance(leaf, Reduce) or extent is None or extent % 2:
+            continue
+        cells = frozenset().union(*map(variables, leaf.indices), frozenset())
+        if view.space(leaf.buffer) is Space.REGISTER and {x.var for x in chain} <= cells:
+            yield f"[{', '.join(x.var for x in chain)}]"
+
+
+@rule
 def deciding(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
     """Free loops inside which a condition depends on their number, and which are no part of a peeled one."""
     for name, loop in view.free.items():
