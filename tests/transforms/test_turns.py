@@ -30,7 +30,7 @@ def test_every_other_iteration_runs_backwards() -> None:
     [
         TILE + "serpentine([i.i, j.i])",
         "tile([i, j], [4, 8])\nserpentine([i.i, j.i])",
-        "tile([i, j], [4, 8])\nsplit(j.i, 4)\nserpentine([i.i, j.i.o, j.i.i])\nunroll([i.i, j.i.o, j.i.o.back])",
+        "tile([i, j], [4, 8])\nsplit(j.i, 4)\nserpentine([i.i, j.i.o, j.i.i])\nunroll(j.i.o.back)",
         "split(i, 2)\nserpentine([i.i, j])",
         "split(i, 8)\nsplit(i.i, 4)\nserpentine([i.i.o, i.i.i])\nserpentine([i.i.i, j])",
     ],
