@@ -13,11 +13,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
+from itertools import count
 from typing import Any
 
 import numpy as np
 
-from evolve.ir.expr import Binary, BinaryOp, Call, Cast, Const, Expr, Load, Select, Unary, UnaryOp, Var
+from evolve.ir.expr import Binary, BinaryOp, Call, Cast, Const, Expr, Find, Load, Select, Unary, UnaryOp, Var
 from evolve.ir.kernel import Kernel
 from evolve.ir.printer import print_stmt
 from evolve.ir.stmt import Alloc, Barrier, Block, Boundary, For, If, Reduce, Stmt, Store
@@ -154,6 +155,11 @@ def _cdiv(a: int, b: int) -> int:
     return q if (a >= 0) == (b >= 0) else -q
 
 
+def _find(array: _Array, value: int) -> int:
+    """Where the value falls; it must fall somewhere."""
+    return next(r for r in count() if array.get((r,)) <= value < array.get((r + 1,)))
+
+
 def _fdiv(a: float, b: float) -> float:
     if b == 0:
         return math.nan if a == 0 or a != a else math.copysign(math.inf, a) * math.copysign(1.0, b)
@@ -184,6 +190,7 @@ _HELPERS: dict[str, Any] = {
     "_cdiv": _cdiv,
     "_fdiv": _fdiv,
     "_fmin": _fmin,
+    "_find": _find,
     "_fmax": _fmax,
     "_BadAccessError": _BadAccessError,
     "_Array": _Array,
@@ -282,6 +289,8 @@ def _expr(e: Expr) -> str:
             return f"f_{e.fn}({', '.join(map(_expr, e.args))})"
         case Select():
             return f"({_expr(e.then)} if {_expr(e.cond)} else {_expr(e.orelse)})"
+        case Find():
+            return f"_find({_buffer(e.buffer)}, {_expr(e.value)})"
         case Cast():
             inner = _expr(e.arg)
             if e.dtype.is_float:

@@ -18,7 +18,7 @@ from evolve.codegen.sizes import Magnitudes
 from evolve.codegen.vectors import LANES
 from evolve.ir.affine import Linear, Ranges, bounds, linear, simplify
 from evolve.ir.data import is_term, reads
-from evolve.ir.expr import Cast, Const, Expr, Load, index, sub
+from evolve.ir.expr import Cast, Const, Expr, Find, Load, index, sub
 from evolve.ir.kernel import Kernel
 from evolve.ir.lanes import element_offset
 from evolve.ir.layout import LayoutError, register_layouts, shared_layout, slot_of
@@ -62,11 +62,23 @@ class Accesses:
                 return str(place.lane[1])
             return self.names.of(n)
 
-        return ExprText(name, lambda x: self._load(x, place), self.ranges(place))
+        return ExprText(
+            name, lambda x: self._load(x, place), self.ranges(place), find=lambda x: self.find(x, place)
+        )
+
+    def find(self, x: Find, place: Place) -> str:
+        """The text that finds a segment."""
+        raise CodegenError(f"there is no text for a search of {x.buffer} here")
 
     def narrow(self, place: Place) -> ExprText:
         """The text of an index that is read from memory, or of a count in its own type."""
-        return CountText(self.names.of, lambda x: self._load(x, place), self.ranges(place), narrow=True)
+        return CountText(
+            self.names.of,
+            lambda x: self._load(x, place),
+            self.ranges(place),
+            narrow=True,
+            find=lambda x: self.find(x, place),
+        )
 
     def count(self, place: Place) -> ExprText:
         """The text of a loop's extent."""

@@ -14,6 +14,7 @@ from evolve.codegen.ctext import literal
 from evolve.codegen.errors import CodegenError
 from evolve.codegen.hinted import PREFETCH, Hinted
 from evolve.codegen.names import Names
+from evolve.codegen.segments import Update, find_text, runs_text
 from evolve.ir.types import DType, Monoid
 
 WARP = 32
@@ -109,6 +110,31 @@ class Collectives:
             name = self._known["hinted", access] = self.names.fresh(access.name)
             self.texts.append(access.text(name))
         return self._known["hinted", access]
+
+    def find(self, starts: DType) -> str:
+        """Name of `int f(const T* starts, int segments, long long value)`, see `segments`."""
+        key = ("find", starts)
+        if key not in self._known:
+            self._known[key] = self.names.fresh("find" if starts is DType.I32 else f"find_{starts.value}")
+            self.texts.append(find_text(self._known[key], starts))
+        return self._known[key]
+
+    def runs(self, monoid: Monoid, dtype: DType, starts: DType, number: int, row: int | None) -> str:
+        """Name of `void f(const T (&value)[number], const S* starts, int segments, long long first, T*)`.
+
+        See `segments`. `row` as of `aggregate`, with which the last of each thread's updates is made; None
+        where it is made alone.
+        """
+        key = ("runs", monoid, dtype, starts, number, row)
+        if key not in self._known:
+            find, atomic = self.find(starts), f"{ATOMICS[monoid.name]}(&target[r], total);"
+            last = atomic
+            if row is not None:
+                last = f"{self.aggregate(monoid, dtype, row, alike=False)}(target, r, total);"
+            self._known[key] = self.names.fresh(f"{monoid.name}_runs_{number}")
+            update = Update(monoid, dtype, combined(monoid, dtype, "total", "value[i]"), atomic, last)
+            self.texts.append(runs_text(self._known[key], find, update, starts, number))
+        return self._known[key]
 
     def scan_warp(self, monoid: Monoid, dtype: DType, lanes: int) -> str:
         """Name of `T f(T value, T& total)` over groups of `lanes` adjacent lanes (2, 4 ... 32)."""

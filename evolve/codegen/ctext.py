@@ -17,6 +17,7 @@ from evolve.ir.expr import (
     Cast,
     Const,
     Expr,
+    Find,
     Load,
     Select,
     Unary,
@@ -65,18 +66,26 @@ class ExprText:
 
     name   the identifier of a variable
     load   the text of a load (a postfix expression)
+    find   the text of a search (a postfix expression); None where there is none
     ranges what is known of the variables: decides whether C's division is the floor division meant
     narrow whether indices that are read from memory are used in their own type; otherwise they and all that
            is computed from them has 64 bits
     """
 
     def __init__(
-        self, name: Callable[[str], str], load: Callable[[Load], str], ranges: Ranges, *, narrow: bool = False
+        self,
+        name: Callable[[str], str],
+        load: Callable[[Load], str],
+        ranges: Ranges,
+        *,
+        narrow: bool = False,
+        find: Callable[[Find], str] | None = None,
     ) -> None:
         self._name = name
         self._load = load
         self._ranges = ranges
         self._narrow = narrow
+        self._search = find
 
     def text(self, e: Expr, outer: int = 0) -> str:
         """The expression, parenthesised if its operator binds less than `outer`."""
@@ -105,6 +114,8 @@ class ExprText:
                 return _ATOM, f"{FUNCTIONS[e.fn].spelling(e.dtype)}({args})"
             case Cast():
                 return self._cast(e)
+            case Find():
+                return _ATOM, self._find(e)
             case Select():
                 parts = (self.text(e.cond, _OR), self.text(e.then, _OR), self.text(e.orelse, _OR))
                 return 0, f"{parts[0]} ? {parts[1]} : {parts[2]}"
@@ -116,6 +127,11 @@ class ExprText:
                 return self._binary(e)
             case _:
                 assert_never(e)
+
+    def _find(self, e: Find) -> str:
+        if self._search is None:
+            raise CodegenError(f"there is no text for a search of {e.buffer} here")
+        return self._search(e)
 
     def _cast(self, e: Cast) -> tuple[int, str]:
         if e.dtype is DType.INDEX:

@@ -26,10 +26,11 @@ from evolve.codegen.names import Names, identifiers
 from evolve.codegen.place import Place, line_origin
 from evolve.codegen.prepare import prepare
 from evolve.codegen.rendered import Dims, Param
+from evolve.codegen.runs import run_update
 from evolve.codegen.shared import SharedArray, declarations
 from evolve.ir.affine import simplify
 from evolve.ir.data import reads
-from evolve.ir.expr import Const, Expr, Load, index, var
+from evolve.ir.expr import Const, Expr, Find, Load, index, sub, var
 from evolve.ir.kernel import Kernel
 from evolve.ir.printer import print_expr
 from evolve.ir.stmt import (
@@ -193,6 +194,11 @@ class KernelEmitter(Accesses):
             out.append(line(note if len(note) <= LINE else declaration))
         return out
 
+    def find(self, x: Find, place: Place) -> str:
+        starts = self.buffers[x.buffer]
+        segments, value = self.value(sub(starts.extents[0], 1), place), self.value(x.value, place)
+        return f"{self.collectives.find(starts.dtype)}({self.names.of(x.buffer)}, {segments}, {value})"
+
     # ---- statements
 
     def statements(self, block: Block, place: Place) -> list[Node]:
@@ -271,6 +277,9 @@ class KernelEmitter(Accesses):
                 n = self.extent(s, place)
                 nodes = [branch((f"{THREAD_NAMES[s.kind]} < {n}",), nodes, line_origin(s, place))]
             return self._noted(s, place, nodes)
+        run = run_update(self, s, place)
+        if run is not None:
+            return self._noted(s, place, run)
         if s.kind is LoopKind.VECTOR:
             return self._noted(s, place, vector_loop(self, s, place))
         return self._noted(s, place, self.sequential(s, place))

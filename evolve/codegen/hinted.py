@@ -112,11 +112,12 @@ class Hinted:
         slots = self._braced([f"%{i}" for i in range(self.lanes)])
         made = f"({self.kind}){parts[0]}" if self.lanes == 1 else f"make_{self.kind}({', '.join(parts)})"
         return [
-            f"[](const {self.kind}* at) {{",
+            # In parentheses: inside a subscript, two brackets would begin an attribute.
+            f"([](const {self.kind}* at) {{",
             f"    {holds} {', '.join(parts)};",
             *(f"    {t}" for t in self._asm(f"{slots}, [%{self.lanes}]", f": {outputs} : {_address('at')}")),
             f"    return {made};",
-            "}(address)",
+            "}(address))",
         ]
 
     def _store(self) -> list[str]:

@@ -14,6 +14,7 @@ from evolve.codegen.names import Names, identifiers
 from evolve.codegen.original import original_launch, render_original
 from evolve.codegen.prelude import prelude
 from evolve.codegen.rendered import LineOrigin, Param, Rendered, RenderedLaunch, RenderedVariant
+from evolve.codegen.rounding import rounded_by_order
 from evolve.ir.affine import Ranges
 from evolve.ir.expr import TRUE, Binary, BinaryOp, Const, Expr, compare, conjunction, index, var
 from evolve.ir.kernel import Kernel, Module, Variant
@@ -53,7 +54,7 @@ def render(module: Module) -> Rendered:
             RenderedLaunch(name, _params(module, kernel, e), e.grid, e.block, e.shared_bytes, _geometry(e))
             for name, kernel, e in emitted
         )
-        variants.append(RenderedVariant(guard, launches))
+        variants.append(RenderedVariant(guard, launches, rounded_by_order(variant.kernels)))
         for number, (name, kernel, e) in enumerate(emitted):
             head = _heading(name, guard, e, kernel)
             if number:
@@ -88,7 +89,7 @@ def render_kernel(kernel: Kernel, name: str | None = None) -> tuple[str, Rendere
     lines = [t for t, _ in layout([*_heading(emitter.name, guard, e, kernel), *e.nodes])]
     text = prelude("\n".join(lines) + "\n".join(collectives.texts))
     text += "".join(f"{t}\n" for t in collectives.texts) + "\n".join(lines) + "\n"
-    return text, RenderedVariant(guard, (launch,))
+    return text, RenderedVariant(guard, (launch,), rounded_by_order((kernel,)))
 
 
 def _words(module: Module) -> frozenset[str]:

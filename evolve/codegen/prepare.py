@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from evolve.codegen.hoist import hoist_guards
+from evolve.codegen.runs import gather_runs
 from evolve.codegen.tiles import split_whole_tiles
 from evolve.ir.affine import simplify
 from evolve.ir.expr import Expr, index
@@ -25,5 +26,6 @@ def prepare(kernel: Kernel) -> Kernel:
         replace(b, extents=tuple(simplify(substitute(e, fixed)) for e in b.extents)) for b in kernel.buffers
     )
     kernel = replace(kernel, body=substitute_block(kernel.body, fixed), buffers=buffers)
+    kernel = replace(kernel, body=gather_runs(kernel))
     kernel = replace(kernel, body=split_whole_tiles(kernel))
     return replace(kernel, body=hoist_guards(kernel.body))

@@ -56,10 +56,14 @@ class RenderedLaunch:
 
 @dataclass(frozen=True)
 class RenderedVariant:
-    """Launches that are valid when `guard` holds: the program's condition and what the text relies on."""
+    """Launches that are valid when `guard` holds: the program's condition and what the text relies on.
+
+    `rounded` are arrays whose last bits depend on the order of threads: see `rounding`.
+    """
 
     guard: Expr
     launches: tuple[RenderedLaunch, ...]
+    rounded: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from evolve.ir.affine import Linear, Ranges, linear, simplify
-from evolve.ir.expr import FALSE, TRUE, Binary, BinaryOp, Const, Expr, conjunction, index
+from evolve.ir.data import reads, reads_only_indices
+from evolve.ir.expr import FALSE, TRUE, Binary, BinaryOp, Const, Expr, compare, conjunction, index
 from evolve.ir.kernel import Kernel
 from evolve.ir.lanes import coefficient
 from evolve.ir.scope import conjuncts, ranges_at
@@ -60,6 +61,9 @@ def _holds_phases(s: For) -> bool:
 
 
 def _nest(kernel: Kernel, nest: For, path: tuple[For | If, ...]) -> Stmt:
+    if reads(nest.extent):
+        # As long as memory says: no iteration of it is known to be the last.
+        return replace(nest, body=_block(kernel, nest.body, (*path, nest)))
     sites = list(walk(Block((nest,))))
     if sum(isinstance(x.stmt, Leaf) for x in sites) > MAX_LEAVES:
         return nest
@@ -74,7 +78,7 @@ def _nest(kernel: Kernel, nest: For, path: tuple[For | If, ...]) -> Stmt:
         loops = {x.var: x for x in site.loops}
         for term in conjuncts((site.stmt.cond,)):
             moving = variables(term) & set(loops)
-            full = _everywhere(term, loops, ranges) if moving else None
+            full = _everywhere(kernel, term, loops, ranges) if moving else None
             if full is None:
                 continue
             whole[term] = full
@@ -98,13 +102,14 @@ def _repeats(loop: For, ranges: Ranges) -> bool:
     return simplify(loop.extent, ranges) not in (index(0), index(1))
 
 
-def _everywhere(term: Expr, loops: dict[str, For], ranges: Ranges) -> Expr | None:
+def _everywhere(kernel: Kernel, term: Expr, loops: dict[str, For], ranges: Ranges) -> Expr | None:
     """`term` at the iteration of the loops where it is hardest to meet; None when that is not known.
 
-    What it reads from memory may be read only where the guards around it hold.
+    What it reads from memory may be read only where the guards around it hold, unless it is an index that is
+    there for all sizes.
     """
     if (
-        loads(term)
+        not _is_there(kernel, term)
         or not isinstance(term, Binary)
         or term.op not in _ORDERS
         or term.lhs.dtype is not DType.INDEX
@@ -121,6 +126,19 @@ def _everywhere(term: Expr, loops: dict[str, For], ranges: Ranges) -> Expr | Non
         by[v] = index(int(extent.value) - 1 if c > 0 else 0)
     full = simplify(substitute(term, by), ranges)
     return None if full == FALSE else full
+
+
+def _is_there(kernel: Kernel, e: Expr) -> bool:
+    """Whether an expression reads only elements of index arrays that are there for all sizes."""
+    if not reads_only_indices(e):
+        return False
+    sizes, arrays = ranges_at(kernel), {b.name: b for b in kernel.buffers}
+    for x in loads(e):
+        for i, extent in zip(x.indices, arrays[x.buffer].extents, strict=True):
+            inside = (compare(BinaryOp.GE, i, 0), compare(BinaryOp.LT, i, extent))
+            if loads(i) or any(simplify(c, sizes) != TRUE for c in inside):
+                return False
+    return True
 
 
 def _without(s: Stmt, terms: frozenset[Expr]) -> Stmt | tuple[Stmt, ...] | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from evolve.features.domain import Domain, at_sizes, domain_of
 from evolve.ir.affine import linear
-from evolve.ir.expr import Binary, BinaryOp, Call, Cast, Const, Expr, Load, Select, Unary, Var
+from evolve.ir.expr import Binary, BinaryOp, Call, Cast, Const, Expr, Find, Load, Select, Unary, Var
 from evolve.ir.kernel import Kernel
 from evolve.ir.math import FUNCTIONS
 from evolve.ir.printer import print_expr
@@ -142,6 +142,8 @@ class _Scope:
                     return arg
                 kind = "convert" if e.dtype.is_float or e.arg.dtype.is_float else "int"
                 return self._count(f"to {e.dtype.value}", f"{e.dtype.value}.{kind}", [arg])
+            case Find():
+                return self._index(e)
 
     def reduce(self, leaf: Reduce, value: _Value) -> None:
         """One combination per contribution; a product summed up is an fma."""
@@ -285,3 +287,5 @@ def _mentioned(e: Expr, state: _Numbering, seen: frozenset[str] = frozenset()) -
             return set[str]().union(*(_mentioned(a, state, seen) for a in e.args))
         case Select():
             return set[str]().union(*(_mentioned(a, state, seen) for a in (e.cond, e.then, e.orelse)))
+        case Find():
+            return _mentioned(e.value, state, seen)

@@ -16,6 +16,7 @@ from evolve.ir.expr import (
     Cast,
     Const,
     Expr,
+    Find,
     Load,
     Var,
     add,
@@ -320,6 +321,8 @@ def _atom_bounds(atom: Expr, ranges: Ranges) -> Range:
             return ranges.of(atom.name)
         case Cast(arg=Load(buffer=array)):
             return ranges.elements.get(array, UNKNOWN_RANGE)
+        case Find():
+            return 0, None
         case Binary(op=BinaryOp.MOD, rhs=Const(value=d)) if d > 0:
             lo, hi = bounds(linear(atom.lhs, ranges), ranges)
             if lo is not None and hi is not None and lo // int(d) == hi // int(d):

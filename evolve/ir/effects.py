@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import assert_never
 
-from evolve.ir.expr import Expr
+from evolve.ir.expr import Expr, Find
 from evolve.ir.stmt import Alloc, Barrier, Block, Boundary, Commit, For, If, Reduce, Stmt, Store, Wait
 from evolve.ir.types import Monoid
-from evolve.ir.visit import loads
+from evolve.ir.visit import loads, subexpressions
 
 
 class Mode(Enum):
@@ -78,5 +78,7 @@ def _effects(s: Stmt) -> Effects:
 
 
 def _reads(exprs: tuple[Expr, ...]) -> tuple[Access, ...]:
-    found = [ld for e in exprs for ld in loads(e)]
-    return tuple(Access(ld.buffer, ld.indices, Mode.READ, i) for i, ld in enumerate(found))
+    found: list[tuple[str, tuple[Expr, ...]]] = [(x.buffer, x.indices) for e in exprs for x in loads(e)]
+    # A search reads elements that nobody can name, and the one that it finds.
+    found += [(x.buffer, (x,)) for e in exprs for x in subexpressions(e) if isinstance(x, Find)]
+    return tuple(Access(buffer, indices, Mode.READ, i) for i, (buffer, indices) in enumerate(found))

@@ -179,7 +179,22 @@ class Cast:
     dtype: DType
 
 
-Expr: TypeAlias = Const | Var | Load | Binary | Unary | Call | Select | Cast
+@_hashed_once
+@dataclass(frozen=True)
+class Find:
+    """Where an integer falls among those of a nondecreasing array: the r with
+    `buffer[r] <= value < buffer[r + 1]`, as the row of an entry of a sparse matrix.
+
+    There is exactly one for a value from the array's first element on and below its last; for others it means
+    nothing. It stands in subscripts only (`ir.verify`).
+    """
+
+    buffer: str
+    value: Expr
+    dtype: DType = DType.INDEX
+
+
+Expr: TypeAlias = Const | Var | Load | Binary | Unary | Call | Select | Cast | Find
 
 
 @lru_cache(maxsize=4096, typed=True)

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from math import gcd
 
 from evolve.ir.affine import Linear, Ranges, linear, simplify
+from evolve.ir.data import reads_only_indices
 from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Var, add, index, mul
 from evolve.ir.stmt import Buffer
 from evolve.ir.types import DType
-from evolve.ir.visit import loads, substitute, variables
+from evolve.ir.visit import substitute, variables
 
 
 def divisor(e: Expr, ranges: Ranges) -> int:
@@ -98,7 +99,7 @@ def lane_guard(cond: Expr, lane: str, width: int, ranges: Ranges) -> LaneGuard |
         if a is None or b is None:
             return None
         return LaneGuard(Binary(BinaryOp.AND, a.full, b.full, DType.BOOL), a.exact and b.exact)
-    if loads(cond):
+    if not reads_only_indices(cond):
         return None  # an earlier lane may change what it reads
     if lane not in variables(cond):
         return LaneGuard(cond, True)

@@ -16,7 +16,7 @@ import islpy as isl
 
 from evolve.ir.affine import simplify
 from evolve.ir.data import is_term, step_terms
-from evolve.ir.expr import Binary, BinaryOp, Cast, Const, Expr, Load, Select, Unary, UnaryOp, Var
+from evolve.ir.expr import Binary, BinaryOp, Cast, Const, Expr, Find, Load, Select, Unary, UnaryOp, Var
 from evolve.ir.kernel import Kernel
 from evolve.ir.printer import print_expr
 from evolve.ir.scope import conjuncts, ranges_at
@@ -176,7 +176,7 @@ class Frame:
                 return self._binary(e)
             case Unary(op=UnaryOp.NEG) if e.dtype is DType.INDEX:
                 return self.affine(e.arg).neg()
-            case Cast() if is_term(e):
+            case Cast() | Find() if is_term(e):
                 known = self.terms.get(canonical_term(e))
                 if known is None:
                     raise NonAffineError(print_expr(e))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from evolve.ir.expr import Binary, BinaryOp, Call, Cast, Const, Expr, Load, Select, Unary, Var
+from evolve.ir.expr import Binary, BinaryOp, Call, Cast, Const, Expr, Find, Load, Select, Unary, Var
 from evolve.ir.kernel import Contents, Kernel, Scalar
 from evolve.ir.stmt import (
     Alloc,
@@ -65,6 +65,8 @@ def print_expr(e: Expr, outer: int = 0) -> str:
             return f"select({print_expr(e.cond)}, {print_expr(e.then)}, {print_expr(e.orelse)})"
         case Cast():
             return f"{e.dtype.value}({print_expr(e.arg)})"
+        case Find():
+            return f"find({e.buffer}, {print_expr(e.value)})"
         case _:
             assert_never(e)
 
@@ -140,8 +142,15 @@ def _contents(c: Contents) -> str:
 
 def print_premise(c: Contents) -> str:
     """A premise as a sentence without its full stop."""
-    order = ", none less than the one before" if c.nondecreasing else ""
-    return f"{c.buffer} holds integers from {print_expr(c.low)}, below {print_expr(c.high)}{order}"
+    low, high = print_expr(c.low), print_expr(c.high)
+    order = f", none less than the one before, {low} the first and {_one_less(c.high)} the last"
+    return f"{c.buffer} holds integers from {low}, below {high}{order if c.nondecreasing else ''}"
+
+
+def _one_less(e: Expr) -> str:
+    if isinstance(e, Binary) and e.op is BinaryOp.ADD and e.rhs == Const(1, DType.INDEX):
+        return print_expr(e.lhs)
+    return f"{print_expr(e, 8)} - 1"
 
 
 def print_kernel(k: Kernel, *, origins: bool = False) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from evolve.ir.data import is_ordered
 from evolve.ir.effects import effects
-from evolve.ir.expr import Call, Expr, Load, Var
+from evolve.ir.expr import Call, Expr, Find, Load, Var
 from evolve.ir.kernel import Kernel
 from evolve.ir.launches import phases, scratch
 from evolve.ir.math import FUNCTIONS
@@ -26,6 +27,7 @@ def verify(kernel: Kernel) -> None:
         _accesses_fit_buffers,
         _calls_are_known,
         _contents_are_read,
+        _finds_have_a_premise,
         _launches_are_apart,
     )
     for check in checks:
@@ -149,6 +151,17 @@ def _contents_are_read(k: Kernel) -> Iterator[str]:
             yield f"values are given for {c.buffer}, which the kernel writes"
         if not variables(c.low) | variables(c.high) <= scalars:
             yield f"the values of {c.buffer} are limited by more than scalars"
+
+
+def _finds_have_a_premise(k: Kernel) -> Iterator[str]:
+    arrays = {b.name for b in k.buffers}
+    for site in walk(k.body):
+        found = [x for e in _exprs(site.stmt) for x in subexpressions(e) if isinstance(x, Find)]
+        if found and not isinstance(site.stmt, Leaf):
+            yield f"{found[0].buffer} is searched to know how often something runs"
+        for x in found:
+            if x.buffer not in arrays or not is_ordered(k, x.buffer):
+                yield f"{x.buffer} is searched and not known to be nondecreasing"
 
 
 def _launches_are_apart(k: Kernel) -> Iterator[str]:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from operator import attrgetter, is_
 from typing import Any, NamedTuple, assert_never
 
-from evolve.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var
+from evolve.ir.expr import Binary, Call, Cast, Const, Expr, Find, Load, Select, Unary, Var
 from evolve.ir.stmt import (
     Alloc,
     Barrier,
@@ -37,6 +37,7 @@ _OPERANDS: Mapping[type, Callable[[Any], tuple[Expr, ...]]] = {
     Cast: lambda e: (e.arg,),
     Call: attrgetter("args"),
     Select: attrgetter("cond", "then", "orelse"),
+    Find: lambda e: (e.value,),
 }
 
 
@@ -62,6 +63,8 @@ def rebuild(e: Expr, parts: tuple[Expr, ...]) -> Expr:
             return Call(e.fn, parts, e.dtype)
         case Select():
             return Select(parts[0], parts[1], parts[2], e.dtype)
+        case Find():
+            return Find(e.buffer, parts[0], e.dtype)
         case _:
             assert_never(e)
 

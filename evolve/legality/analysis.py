@@ -36,7 +36,7 @@ class Analysis:
 
     def model(self, kernel: Kernel) -> Model:
         """The model of the kernel with these barriers."""
-        if kernel.body == self.bare.kernel.body:
+        if kernel.body == self.bare.rendered.body:
             return self.bare
         with limited(SET_UP * self.operations):
             return Model(kernel, self.bare.sizes, like=self.bare)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evolve.ir.data import step_terms
-from evolve.ir.expr import Expr, Load
+from evolve.ir.expr import Cast, Expr, Load
 from evolve.ir.poly import Frame, IslObject, NonAffineError, domain, limited, path_terms
 from evolve.ir.printer import print_expr
 from evolve.ir.stmt import For, If
@@ -45,7 +45,7 @@ def _steps(p: Proof) -> list[Finding]:
             with limited(p.limits.operations):
                 where = domain(frame, model.kernel, site.path, site.in_else, model.sizes)
                 for t in step_terms(step):
-                    assert isinstance(t.arg, Load)
+                    assert isinstance(t, Cast) and isinstance(t.arg, Load)
                     outside = where.subtract(_inside(frame, model, t.arg, where))
                     if not outside.is_empty():
                         text = print_expr(t.arg)

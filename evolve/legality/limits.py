@@ -79,18 +79,19 @@ def _threads(p: Proof) -> list[Finding]:
 
 def _grid(p: Proof) -> list[Finding]:
     out: list[Finding] = []
-    scalars = {s.name for s in p.target.kernel.scalars}
-    for site in walk(p.target.kernel.body):
+    kernel = p.target.rendered
+    scalars = {s.name for s in kernel.scalars}
+    for site in walk(kernel.body):
         loop = site.stmt
         if not isinstance(loop, For) or not loop.kind.is_grid:
             continue
-        extent = simplify(loop.extent, ranges_at(p.target.kernel, site.path))
+        extent = simplify(loop.extent, ranges_at(kernel, site.path))
         if reads(extent):
             out.append(refuted("E-GRID", f"the extent of grid loop {loop.var} is read from memory"))
         if not variables(extent) <= scalars:
             out.append(refuted("E-GRID", f"the extent of grid loop {loop.var} depends on loops around it"))
         most = GRID_MOST[loop.kind]
-        n = constant_at(loop.extent, ranges_at(p.target.kernel, site.path))
+        n = constant_at(loop.extent, ranges_at(kernel, site.path))
         if n is not None and n > most:
             out.append(refuted("E-GRID", f"{loop.kind.value} has {n} blocks, more than {most}: {loop.var}"))
     return out

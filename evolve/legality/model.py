@@ -39,9 +39,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from evolve.ir.data import index_arrays, step_terms
+from evolve.ir.data import index_arrays, segment, step_terms, with_known_ends
 from evolve.ir.data import terms as terms_of
-from evolve.ir.expr import Expr, Load, Select
+from evolve.ir.expr import Expr, Find, Load, Select
 from evolve.ir.kernel import Kernel
 from evolve.ir.launches import phases
 from evolve.ir.layout import Layout, LayoutError, register_layouts
@@ -65,6 +65,7 @@ from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import Site, children, leaves, walk
 from evolve.legality.asynchronous import Point, extended, landing_at, landings
 from evolve.legality.cells import Cells
+from evolve.legality.finding import where_found
 from evolve.legality.geometry import THREAD_AXES, geometry
 from evolve.legality.instances import BarrierPoint, Declared, ModelError, Moment, Read, Statement, value_at
 
@@ -72,6 +73,8 @@ from evolve.legality.instances import BarrierPoint, Declared, ModelError, Moment
 class Model:
     """A kernel under `sizes`. Raises ModelError or NonAffineError when it cannot be modelled.
 
+    `kernel` is what is reasoned about, with elements that premises give as they give them; `rendered` is the
+    kernel as it was handed over.
     `like` is the model of the same kernel with other barriers, under the same sizes: barriers change
     when statements run, not which instances there are, so these are taken over.
     """
@@ -85,7 +88,8 @@ class Model:
         prefix: str = "#T",
         like: Model | None = None,
     ) -> None:
-        self.kernel = kernel
+        self.rendered = kernel
+        self.kernel = kernel = with_known_ends(kernel)
         self.sizes = sizes
         self.source = source
         self.buffers: dict[str, Buffer] = {b.name: b for b in kernel.buffers}
@@ -211,6 +215,7 @@ class Model:
         name = f"{self._prefix}{len(self.statements)}"
         frame = Frame.of(name, tuple(dims), self.sizes, terms)
         inst = domain(frame, self.kernel, site.path, site.in_else, self.sizes)
+        inst = where_found(self.kernel, frame, inst)
         for d, n in extra:
             v = frame.env[d]
             inst = inst.intersect(v.ge_set(frame.constant(0))).intersect(v.lt_set(frame.constant(n)))
@@ -256,6 +261,7 @@ class Model:
         if not isinstance(leaf, Reduce) or leaf.origin is None:
             return {}
         found = {canonical_term(t) for i in leaf.indices for t in terms_of(i)}
+        found |= {canonical_term(t) for f in found if isinstance(f, Find) for t in segment(self.kernel, f)}
         self._check_unchanging(leaf, found, "where it goes")
         return {t: print_expr(t) for t in sorted(found, key=print_expr)}
 

@@ -14,6 +14,7 @@ from evolve.ir.printer import print_expr
 from evolve.ir.scaled import scaled_buffers
 from evolve.ir.visit import substitute
 from evolve.legality.analysis import Analysis
+from evolve.legality.finding import determined
 from evolve.legality.flow import Flow
 from evolve.legality.instances import ModelError, Statement
 from evolve.legality.model import Model
@@ -116,7 +117,8 @@ class Proof:
             src = self.source_of(st)
             assert src is not None and st.leaf.origin is not None
             read = [self._read_by(st, src, t) for t in src.frame.terms]
-            more = sorted(set(st.frame.terms.values()) - set(read))
+            known = determined(self.target.kernel, st.frame.terms, frozenset(read))
+            more = sorted(set(st.frame.terms.values()) - set(read) - known)
             if more:
                 # Whether it happens would depend on something that the source does not look at.
                 raise ModelError(
@@ -145,7 +147,8 @@ class Proof:
         raise NonAffineError(print_expr(wanted))
 
     def _same_element(self, st: Statement, mine: Expr, wanted: Expr) -> bool:
-        assert isinstance(mine, Cast) and isinstance(wanted, Cast)
+        if not isinstance(mine, Cast) or not isinstance(wanted, Cast):
+            return False
         a, b = mine.arg, wanted.arg
         if not isinstance(a, Load) or not isinstance(b, Load) or a.buffer != b.buffer:
             return False

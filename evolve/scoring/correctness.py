@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 
 from evolve.codegen.launch import ConcreteLaunch
 from evolve.codegen.rendered import Rendered, concretise, concretise_variant
+from evolve.codegen.rounding import rounded_by_order
 from evolve.devices.compare import worst_error
 from evolve.devices.sim.build import HostProgram
 from evolve.devices.sim.execute import ExecOptions, Execution, execute
 from evolve.ir.errors import EvolveError
-from evolve.ir.kernel import Kernel
-from evolve.ir.stmt import Reduce
-from evolve.ir.visit import leaves
 from evolve.scoring.references import Expected, References
 from evolve.scoring.task import Status, Task, size_key
 from evolve.workload.model import Sizes
@@ -187,12 +185,6 @@ def identical(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     return np.asarray((same & (np.signbit(a) == np.signbit(b))) | (np.isnan(a) & np.isnan(b)))
 
 
-def rounded_by_order(kernel: Kernel) -> frozenset[str]:
-    """Arrays into which atomic updates of floats go: the order of threads decides how their sums round."""
-    updates = (leaf for leaf, _ in leaves(kernel.body) if isinstance(leaf, Reduce) and leaf.atomic)
-    return frozenset(u.buffer for u in updates if u.value.dtype.is_float)
-
-
 class Correctness:
     """Checks modules of one task, remembering which elements the original writes at each shape."""
 
@@ -201,7 +193,7 @@ class Correctness:
         self.references = references
         self._kept: dict[object, dict[str, NDArray[Any]]] = {}
         self._exact: dict[object, dict[str, NDArray[Any]]] = {}
-        self._rounded = rounded_by_order(task.source.kernel)
+        self._rounded = rounded_by_order((task.source.kernel,))
 
     def check_original(self, rendered: Rendered, program: HostProgram) -> Failure | Checked:
         """The kernel as given, on every input family and every check shape: is the lifting right?"""
@@ -235,7 +227,8 @@ class Correctness:
                     if first.kind in HOST_LIMITS:
                         return not_judged(f"{where}: ", first.message)
                     return Failure(f"{where}: {first.message}")
-                unsteady = [n for n in done.order_sensitive if n not in self._rounded]
+                rounded = self._rounded if variant < 0 else rendered.variants[variant].rounded
+                unsteady = [n for n in done.order_sensitive if n not in rounded]
                 if unsteady:
                     return Failure(f"{where}: {unsteady[0]} depends on the order of threads")
                 if variant >= 0 and self.task.workload.numerics == "exact":

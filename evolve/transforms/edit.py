@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from evolve.ir.affine import Ranges, simplify
-from evolve.ir.data import terms
 from evolve.ir.effects import effects
 from evolve.ir.expr import TRUE, Binary, BinaryOp, Const, Expr, Load, Var, conjunction, var
 from evolve.ir.kernel import Kernel
@@ -239,12 +238,6 @@ def _tidy(
 def reads_memory(e: Expr) -> bool:
     """Whether an expression loads anything."""
     return bool(loads(e))
-
-
-def reads_only_indices(e: Expr) -> bool:
-    """Whether all that an expression loads, if anything, are elements of index arrays: they do not change."""
-    fixed = {x for t in terms(e) for x in loads(t)}
-    return all(x in fixed for x in loads(e))
 
 
 def tidy_value(e: Expr, ranges: Ranges) -> Expr:

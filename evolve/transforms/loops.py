@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from evolve.dsl.diagnostic import RefusedError
 from evolve.ir.affine import simplify
+from evolve.ir.data import reads_only_indices
 from evolve.ir.expr import Expr, add, ceildiv, index, mod, mul, var
 from evolve.ir.kernel import Kernel
 from evolve.ir.printer import print_expr, print_stmt
@@ -14,7 +15,7 @@ from evolve.ir.stmt import Block, For, If, Stmt
 from evolve.ir.types import LoopKind
 from evolve.ir.visit import fresh, substitute_block, variables
 from evolve.transforms.call import Call, Result, transform
-from evolve.transforms.edit import less, loop_at, reads_only_indices, replace_loop, sites
+from evolve.transforms.edit import less, loop_at, replace_loop, sites
 from evolve.transforms.names import NameTable, claim, taken_names
 
 SPLITTABLE = (LoopKind.SERIAL, LoopKind.PARALLEL, LoopKind.UNROLL)

@@ -149,8 +149,8 @@ def test_subscripts_are_read_in_vectors() -> None:
 def test_the_text_says_what_it_takes_for_granted() -> None:
     text = text_of(lifted("spmv"), BY_THREAD)
     assert (
-        "// And on this: rowptr holds integers from 0, below col_size + 1, none less than the one before.\n"
-        in text
+        "// And on this: rowptr holds integers from 0, below col_size + 1, none less than the one before, "
+        "0 the first and col_size the last.\n" in text
     )
     assert "// And on this: nothing else writes or updates the arrays while it runs.\n" in text
     assert "// col_size is how long col and val must be, along the first dimension.\n" in text

@@ -16,7 +16,6 @@ from evolve.ir.errors import EvolveError
 from evolve.ir.expr import TRUE
 from evolve.ir.kernel import Kernel, Module, Variant
 from evolve.ir.launches import launches
-from evolve.scoring.correctness import rounded_by_order
 from tests.illegal.lifted import Workload
 
 ORDERS = ("forward", "reversed", "permuted")
@@ -73,7 +72,7 @@ def run_kernel(source: Source, kernel: Kernel, work: Workload, cache: Path) -> O
         return Outcome(frozenset(("unlaunchable",)), str(e))
     for f in done.findings:
         found.setdefault(f.kind, f.message)
-    unsteady = [n for n in done.order_sensitive if n not in rounded_by_order(kernel)]
+    unsteady = [n for n in done.order_sensitive if n not in rendered.variants[0].rounded]
     if unsteady:
         found["order"] = f"{', '.join(unsteady)} depend on the order of threads"
     found |= _compare(done.outputs, work)

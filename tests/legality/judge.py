@@ -16,7 +16,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import product
+from itertools import count, product
 from typing import Any
 
 from evolve.ir.expr import Expr
@@ -263,6 +263,7 @@ def _compiled(kernel: Kernel, lockstep: bool, claims: bool) -> Any:
         "wait": wait,
         "fail": fail,
         "whole": whole,
+        "count": count,
         "plain": plain,
     }
     exec(compile(code.text(), kernel.name, "exec"), space)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from evolve.ir.expr import Binary, BinaryOp, Call, Cast, Const, Expr, Load, Select, Unary, Var
+from evolve.ir.expr import Binary, BinaryOp, Call, Cast, Const, Expr, Find, Load, Select, Unary, Var, add
 from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Alloc, Barrier, Block, Buffer, Commit, For, If, Leaf, Reduce, Stmt, Store, Wait
 from evolve.ir.types import Cache, DType, LoopKind, Space
@@ -87,6 +87,13 @@ def index_text(e: Expr, read: Callable[[Load], str] | None = None) -> str:
             if read is None:
                 raise UnjudgedError("a size that is read from memory")
             return f"whole({read(load)})"
+        case Find(buffer=buffer, value=value):
+            if read is None:
+                raise UnjudgedError("a search of memory")
+            r = Var("found")
+            ends = (f"whole({read(Load(buffer, (i,), DType.I32))})" for i in (r, add(r, 1)))
+            v, inside = name("v", "found"), f" <= {text(value)} < ".join(ends)
+            return f"next({v} for {v} in count() if {inside})"
         case _:
             raise UnjudgedError(f"an index made of {type(e).__name__}")
 

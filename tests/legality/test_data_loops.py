@@ -105,7 +105,10 @@ def test_rows_are_proved_whoever_walks_them(program: str) -> None:
 
 def test_the_premises_are_in_the_certificate() -> None:
     assumptions = verdict(SPMV, BY_THREAD).assumptions
-    assert "rowptr holds integers from 0, below col_size + 1, none less than the one before" in assumptions
+    assert (
+        "rowptr holds integers from 0, below col_size + 1, none less than the one before, "
+        "0 the first and col_size the last"
+    ) in assumptions
     assert "col holds integers from 0, below x_size" in assumptions
 
 
@@ -265,10 +268,18 @@ WRONG: dict[str, tuple[str, str, Change, str, Status]] = {
     "a grid as long as data says": (
         SPMV, "",
         lambda s: (
-            replace(s, kind=LoopKind.GRID_X, extent=add(element("rowptr", index(0)), var("rows")))
+            replace(s, kind=LoopKind.GRID_X, extent=add(element("rowptr", index(1)), var("rows")))
             if isinstance(s, For) and s.var == "r" else None
         ),
         "E-DATA-LOOP", Status.UNKNOWN,
+    ),
+    "a grid as long as data says, which premises know": (
+        SPMV, "",
+        lambda s: (
+            replace(s, kind=LoopKind.GRID_X, extent=add(element("rowptr", index(0)), var("rows")))
+            if isinstance(s, For) and s.var == "r" else None
+        ),
+        "E-GRID", Status.REFUTED,
     ),
 }  # fmt: skip
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from evolve.codegen.rounding import rounded_by_order
 from evolve.devices.estimate import Estimate, together
-from evolve.scoring.correctness import Checked, Correctness, Failure, rounded_by_order
+from evolve.scoring.correctness import Checked, Correctness, Failure
 from evolve.scoring.estimated import EstimatedScorer, Executed
 from evolve.search.problem import ProblemRequest
 from evolve.search.task import KernelProblem, open_problem
@@ -45,7 +46,7 @@ def test_sums_that_round_by_order_are_compared_with_the_reference_in_each_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     whole = problem().task
-    assert rounded_by_order(whole.source.kernel) == {"out"}
+    assert rounded_by_order((whole.source.kernel,)) == {"out"}
     few = replace(whole.workload, families=("normal",), check=whole.workload.check[-1:])
     scorer = EstimatedScorer(replace(whole, workload=few))
     begun = scorer.begin(whole.original)
@@ -60,7 +61,7 @@ def test_sums_that_round_by_order_are_compared_with_the_reference_in_each_order(
     monkeypatch.setattr(Correctness, "_execute", watched)
     checked = scorer.correctness.check_original(begun.rendered, begun.program)
     assert isinstance(checked, Checked) and ("permuted",) in ran
-    monkeypatch.setattr("evolve.scoring.correctness.rounded_by_order", lambda kernel: frozenset())
+    monkeypatch.setattr("evolve.scoring.correctness.rounded_by_order", lambda kernels: frozenset())
     failed = Correctness(scorer.task, scorer.references).check_original(begun.rendered, begun.program)
     assert isinstance(failed, Failure) and "order of threads" in failed.message
 

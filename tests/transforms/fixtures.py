@@ -293,6 +293,32 @@ def histogram() -> Kernel:
     )
 
 
+def segments() -> Kernel:
+    """y[row] = sum of x[start[row]] to x[start[row + 1] - 1]."""
+    rows, row, k = var("rows"), var("row"), var("k")
+    first, following = (Cast(Load("start", (i,), DType.I32), DType.INDEX) for i in (row, add(row, index(1))))
+    body = (
+        Alloc(buf("sum", space=Space.REGISTER)),
+        Store("sum", (), Const(0.0, F32), origin("S0", "row")),
+        loop(
+            "k",
+            add(following, mul(first, -1)),
+            Reduce("sum", (), SUM, ld("x", add(first, k)), origin("S1", "row", "k")),
+        ),
+        Store("y", (row,), ld("sum"), origin("S2", "row")),
+    )
+    return checked(
+        Kernel(
+            "segments",
+            ("start", "x", "y", "rows"),
+            (replace(buf("start", add(rows, 1)), dtype=DType.I32), buf("x", var("entries")), buf("y", rows)),
+            (Scalar("rows", DType.I32, True), Scalar("entries", DType.I32, True, implied=True)),
+            Block((loop("row", rows, *body, kind=LoopKind.PARALLEL),)),
+            contents=(Contents("start", index(0), add(var("entries"), 1), nondecreasing=True),),
+        )
+    )
+
+
 KERNELS: dict[str, Callable[[], Kernel]] = {
     "vecadd": kernels_ir.vecadd,
     "softmax": kernels_ir.softmax,
@@ -314,6 +340,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "last": last,
     "accumulate": accumulate,
     "histogram": histogram,
+    "segments": segments,
 }
 
 
@@ -346,6 +373,11 @@ def assert_same(before: Kernel, after: Kernel, *wanted: int, seed: int = 0) -> N
     for b in before.buffers:
         shape = tuple(_value(e, scalars) for e in b.extents)
         arrays[b.name] = rng.standard_normal(shape) if b.dtype.is_float else rng.integers(0, 8, shape)
+    for c in before.contents:
+        if c.nondecreasing:
+            low, high = _value(c.low, scalars), _value(c.high, scalars)
+            inner = np.sort(rng.integers(low, high, len(arrays[c.buffer]) - 2))
+            arrays[c.buffer] = np.array([low, *inner, high - 1])
     want, got = run(before, arrays, scalars), run(after, arrays, scalars)
     for name, array in want.items():
         np.testing.assert_allclose(got[name], array, rtol=1e-9, atol=1e-12, err_msg=f"{name} at {scalars}")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from evolve.dsl.registry import Domain
 from evolve.ir.approximate import approximable
+from evolve.ir.data import index_arrays, is_ordered
 from evolve.ir.effects import Mode
 from evolve.ir.stmt import Reduce
 from evolve.ir.types import Cache, Priority, Space
@@ -80,6 +81,14 @@ def computed_loosely(view: View, domain: Domain, chosen: Chosen) -> Iterator[str
     """Buffers for which something is computed that may be approximate, where the contract allows that."""
     if view.limits.numerics in FAST_CONTRACTS:
         yield from approximable(view.kernel)
+
+
+@rule
+def dividing(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Nondecreasing arrays whose elements say how long a loop is."""
+    assert domain.of is not None
+    read = index_arrays(view.loop(chosen[domain.of]).extent)
+    yield from (b.name for b in view.kernel.buffers if b.name in read and is_ordered(view.kernel, b.name))
 
 
 @rule

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from evolve.dsl.registry import Domain
 from evolve.ir.affine import linear
+from evolve.ir.data import reads
 from evolve.ir.effects import Mode, effects
 from evolve.ir.expr import Var
 from evolve.ir.scaled import power_in
@@ -96,6 +97,14 @@ def running(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
         by_warps = extent is not None and extent % WARP == 0 and extent <= view.limits.threads
         read = set(view.used(name, Mode.READ)) & set(view.used(name, Mode.REDUCE))
         if read and (by_warps or extent in domain.values):
+            yield name
+
+
+@rule
+def segmented(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Free loops as long as memory says, directly inside one loop."""
+    for name, loop in view.free.items():
+        if len(view.loops[name].path) == 1 and reads(loop.extent):
             yield name
 
 
