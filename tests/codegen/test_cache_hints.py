@@ -53,6 +53,13 @@ def rendered(text: str, hints: dict[str, str], width: int, folder: Path) -> Rend
     return render(made.module)
 
 
+def test_a_subscript_is_loaded_with_a_hint(tmp_path: Path) -> None:
+    text = "__global__ void work(const float *x, const int *idx, float *y, int n) {\n"
+    text += "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = x[idx[i]];\n}\n"
+    done = compile_cuda(rendered(text, {"idx": "evict_first"}, 1, tmp_path).text)
+    assert done.ok, done.log
+
+
 def accesses(text: str) -> tuple[dict[str, Counter[str]], set[int]]:
     """How often the variant's global loads and stores have each modifier, and the constants that it moves."""
     done = compile_cuda(text)
