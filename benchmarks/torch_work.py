@@ -92,6 +92,11 @@ def works(torch: Any, scalars: Mapping[str, float]) -> dict[str, Work]:
         terms = [taps[k] * signal[:, k : k + valid] for k in range(taps.shape[0])]
         return sum(terms[1:], terms[0])
 
+    def blur(x: Tensor) -> Tensor:
+        h = 0.0625 * (x[:, :-4] + x[:, 4:]) + 0.25 * (x[:, 1:-3] + x[:, 3:-1]) + 0.375 * x[:, 2:-2]
+        y = 0.0625 * (h[:-4] + h[4:]) + 0.25 * (h[1:-3] + h[3:-1]) + 0.375 * h[2:-2]
+        return y.reshape(-1, 64, y.shape[1])
+
     def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
         return torch.softmax(torch.where(mask != 0, scores * scalars["scale"], -10000.0), -1)
 
@@ -128,6 +133,7 @@ def works(torch: Any, scalars: Mapping[str, float]) -> dict[str, Work]:
         "masked_softmax": masked_softmax,
         "cross_entropy": cross_entropy,
         "rope": rope,
+        "blur": blur,
         "histogram": histogram,
         "spmv": spmv,
     }

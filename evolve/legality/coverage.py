@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evolve.ir.poly import NonAffineError, limited
-from evolve.ir.types import Space
+from evolve.ir.stmt import Store
 from evolve.legality.instances import Statement
 from evolve.legality.proof import Finding, Proof, refuted, unknown
 from evolve.legality.value_flow import check_final
@@ -13,8 +13,10 @@ from evolve.legality.witness import describe, sample_instance, sample_pair
 def check_coverage(p: Proof) -> list[Finding]:
     """E-COVERAGE: an instance is missing or invented. E-DUPLICATE: an effect happens twice.
 
-    Many-to-one is fine for registers: stores are replicated or recomputed, and how often a register
-    reduction counts is decided at what reads it (E-REDUCTION). Then the final contents are compared.
+    Buffers of the kernel's own are seen by nobody else. Many-to-one is fine for those of the target: stores
+    are replicated or recomputed, and how often a reduction counts is decided at what reads it (E-REDUCTION).
+    Stores into those of the source may be missing: whether what they store is needed is decided there too
+    (E-FLOW, E-EXPR). Then the final contents are compared.
     """
     out: list[Finding] = []
     performers: dict[str, list[Statement]] = {}
@@ -51,6 +53,8 @@ def _one(p: Proof, src: Statement, performers: list[Statement]) -> list[Finding]
                 witness = sample_pair(p.target, same)
                 return [refuted("E-DUPLICATE", f"{describe(st)} happens more than once", witness)]
         done = done.union(image).coalesce()
+    if isinstance(src.leaf, Store) and src.leaf.buffer in p.source.model.declared:
+        return []
     missing = src.instances.intersect_params(p.target.sizes.known).subtract(done)
     if missing.is_empty():
         return []
@@ -59,4 +63,4 @@ def _one(p: Proof, src: Statement, performers: list[Statement]) -> list[Finding]
 
 
 def _has_effect(p: Proof, st: Statement) -> bool:
-    return p.target.buffers[st.leaf.buffer].space is not Space.REGISTER
+    return st.leaf.buffer not in p.target.declared

@@ -2,23 +2,26 @@
 
 Index values are compared as functions on the instances; everything else must be the same tree, but for
 approximate functions (`ir.approximate`) in place of the source's where the contract allows them.
-Loads are paired slot by slot; what they load is the business of `value_flow`.
+Loads are paired slot by slot; what they load is the business of `value_flow`. Where the source loads what it
+has put into a buffer of its own, the target may compute that again (`producers`): then the expression is the
+one that was stored, at the instance that stored it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 from evolve.ir.approximate import is_approximate, stands_for
 from evolve.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var
-from evolve.ir.poly import IslObject, NonAffineError, limited
+from evolve.ir.poly import Frame, IslObject, NonAffineError, limited
 from evolve.ir.printer import print_expr
 from evolve.ir.scaled import contribution, rescaling
 from evolve.ir.stmt import Reduce
 from evolve.ir.types import DType, Space
-from evolve.ir.visit import children, loads, subexpressions, substitute
+from evolve.ir.visit import children, loads, subexpressions
 from evolve.legality.instances import Statement
+from evolve.legality.producers import Performed, holders, producers
 from evolve.legality.proof import Finding, Proof, refuted
 from evolve.legality.witness import describe, sample_instance
 from evolve.workload.model import FAST_CONTRACTS
@@ -34,12 +37,24 @@ class MismatchError(Exception):
         self.where = where
 
 
+@dataclass(frozen=True)
+class Pair:
+    """A load of the target and the load of the source that it stands for: read slots of both.
+
+    `performed` is the source statement that loads, and at which of its instances.
+    """
+
+    performed: Performed
+    source: int
+    target: int
+
+
 @dataclass
 class Slots:
-    """Pairs (source slot, target slot) of loads, counters of the loads passed on each side, and what the
-    target computes approximately that the source does not."""
+    """Pairs of loads, counters of the loads passed on each side, and what the target computes approximately
+    that the source does not."""
 
-    pairs: list[tuple[int, int]] = field(default_factory=list)
+    pairs: list[Pair] = field(default_factory=list)
     source: int = 0
     target: int = 0
     approximate: list[str] = field(default_factory=list)
@@ -114,6 +129,14 @@ def _new(p: Proof, st: Statement) -> list[Finding]:
 
 def pair_slots(p: Proof, st: Statement, src: Statement) -> list[tuple[int, int]]:
     """Pairs of read slots (source, target) of a statement and its origin. Raises MismatchError."""
+    return [(x.source, x.target) for x in pair_loads(p, st, src) if x.performed.st is src]
+
+
+def pair_loads(p: Proof, st: Statement, src: Statement) -> list[Pair]:
+    """The loads of a statement and what they stand for, those of what it computes again among them.
+
+    Raises MismatchError.
+    """
     return _paired(p, st, src).pairs
 
 
@@ -126,35 +149,33 @@ def _paired(p: Proof, st: Statement, src: Statement) -> Slots:
         raise MismatchError(a.value, b.value)
     if p.source.model.buffers[a.buffer].dtype is not p.target.buffers[b.buffer].dtype:
         raise MismatchError(a.value, b.value)
-    assert b.origin is not None
-    by = dict(zip(src.loop_dims, b.origin.instance, strict=True))
     slots = Slots()
     added = contribution(b, p.scaled)
-    _Comparison(p, st, by, slots).compare(a.value, b.value if added is None else added.plain, st.instances)
+    comparison = _Comparison(p, st, Performed.by_origin(p, st, src), slots)
+    comparison.compare(a.value, b.value if added is None else added.plain, st.instances)
     if added is not None:
-        slots.pairs = [(s, added.slot_of(t)) for s, t in slots.pairs]
+        slots.pairs = [replace(x, target=added.slot_of(x.target)) for x in slots.pairs]
     return slots
 
 
 @dataclass(frozen=True)
 class _Comparison:
-    """`by` gives the source's loop variables in the target's. It is applied where values are asked for, not
-    to the tree that is walked: what it puts in may read memory, and those loads are no slots of the source.
+    """`performed` says what the source's expression is part of, and where its values are asked for. It is not
+    put into the tree that is walked: what it puts in may read memory, and those loads are no slots of the
+    source.
     """
 
     p: Proof
     st: Statement
-    by: Mapping[str, Expr]
+    performed: Performed
     slots: Slots
-
-    def _here(self, s: Expr) -> Expr:
-        """An expression of the source in the target's loops."""
-        return substitute(s, self.by)
 
     def compare(self, s: Expr, t: Expr, where: IslObject) -> None:
         """Raises MismatchError unless `s` of the source and `t` of the target are the same on `where`."""
         if s.dtype is not t.dtype:
             raise MismatchError(s, t)
+        if isinstance(s, Load) and self._is_computed_again(s, t):
+            return self._stored(s, t, where)
         if s.dtype is DType.INDEX and (isinstance(s, Var) or not (loads(s) or loads(t)) or self._known(s, t)):
             self._skip(True, s)
             self._skip(False, t)
@@ -174,13 +195,32 @@ class _Comparison:
             self.compare(x, y, where)
         return None
 
+    def _is_computed_again(self, s: Load, t: Expr) -> bool:
+        """Whether the target has no load here of what holds the values that the source keeps in a buffer."""
+        if s.buffer not in self.p.source.model.declared:
+            return False
+        return not isinstance(t, Load) or t.buffer not in holders(self.p, s.buffer)
+
+    def _stored(self, s: Load, t: Expr, where: IslObject) -> None:
+        """The target computes what the source has stored and loads here."""
+        for i in s.indices:
+            self._skip(True, i)
+        found = producers(self.performed, self.slots.source, where)
+        if found is None:
+            raise MismatchError(s, t)
+        self.slots.source += 1
+        first = self.slots.target
+        for performed in found:
+            inner = Slots(self.slots.pairs, 0, first, self.slots.approximate)
+            again = _Comparison(self.p, self.st, performed, inner)
+            again.compare(performed.st.leaf.value, t, performed.reach.domain())
+        self._skip(False, t)
+
     def _index(self, s: Expr, t: Expr, where: IslObject) -> None:
-        here = self._here(s)
-        if here == t:
+        if self.performed.expression(s) == t:
             return None
-        frame = self.st.frame
         try:
-            differ = where.subtract(frame.affine(here).eq_set(frame.affine(t)))
+            differ = where.subtract(self.performed.affine(s).eq_set(self.st.frame.affine(t)))
         except NonAffineError:
             return self._parts(s, t, where)
         if not differ.is_empty():
@@ -197,16 +237,15 @@ class _Comparison:
     def _known(self, s: Expr, t: Expr) -> bool:
         """Whether both are functions of the instance although they read memory: its path reads the same."""
         try:
-            self.st.frame.affine(self._here(s))
+            self.performed.affine(s)
             self.st.frame.affine(t)
         except NonAffineError:
             return False
         return True
 
     def _condition(self, s: Expr, t: Expr, where: IslObject) -> bool:
-        frame = self.st.frame
         try:
-            a, b = frame.condition(self._here(s)).intersect(where), frame.condition(t).intersect(where)
+            a, b = self.performed.condition(s).intersect(where), self.st.frame.condition(t).intersect(where)
         except NonAffineError:
             return False
         if not a.is_equal(b):
@@ -221,7 +260,8 @@ class _Comparison:
         assert isinstance(select, Select)
         of_source = select is s
         try:
-            holds = self.st.frame.condition(self._here(select.cond) if of_source else select.cond)
+            side = self.performed if of_source else self.st.frame
+            holds = side.condition(select.cond)
         except NonAffineError:
             raise MismatchError(s, t) from None
         if where.is_subset(holds):
@@ -248,8 +288,7 @@ class _Comparison:
             self.slots.target += n
 
     def _load(self, s: Load, t: Load, where: IslObject) -> None:
-        opaque = self._opaque(map(self._here, s.indices)) or self._opaque(t.indices)
-        if opaque:
+        if _opaque(self.performed, s.indices) or _opaque(self.st.frame, t.indices):
             untouched = (
                 s.buffer == t.buffer
                 and self.p.target.buffers[t.buffer].space is Space.GLOBAL
@@ -265,17 +304,18 @@ class _Comparison:
                 self._skip(True, i)
             for i in t.indices:
                 self._skip(False, i)
-            self.slots.pairs.append((self.slots.source, self.slots.target))
+            self.slots.pairs.append(Pair(self.performed, self.slots.source, self.slots.target))
         self.slots.source += 1
         self.slots.target += 1
 
-    def _opaque(self, indices: Iterable[Expr]) -> bool:
-        try:
-            for i in indices:
-                self.st.frame.affine(i)
-        except NonAffineError:
-            return True
-        return False
+
+def _opaque(side: Performed | Frame, indices: Iterable[Expr]) -> bool:
+    try:
+        for i in indices:
+            side.affine(i)
+    except NonAffineError:
+        return True
+    return False
 
 
 def _same_node(s: Expr, t: Expr) -> bool:

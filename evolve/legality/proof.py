@@ -165,6 +165,11 @@ class Proof:
         return {}
 
     @cached_property
+    def held(self) -> dict[str, frozenset[str]]:
+        """For `producers.holders` to remember."""
+        return {}
+
+    @cached_property
     def scaled(self) -> frozenset[str]:
         """Target buffers that are kept relative to a maximum that still grows."""
         return scaled_buffers(self.target.kernel)

@@ -14,7 +14,7 @@ from evolve.dsl.diagnostic import Diagnostic
 from evolve.ir.poly import IslObject, NonAffineError, limited
 from evolve.ir.scaled import contribution
 from evolve.ir.types import Space
-from evolve.legality.equality import MismatchError, pair_slots
+from evolve.legality.equality import MismatchError, pair_loads
 from evolve.legality.flow import FlowError, Value, extent_box, injective_per_reader
 from evolve.legality.instances import Read, Statement
 from evolve.legality.order import check_chains, order_broken
@@ -44,26 +44,28 @@ def _statement(p: Proof, st: Statement) -> list[Finding]:
     src = p.source_of(st)
     assert src is not None
     with limited(p.limits.operations):
-        pairs = pair_slots(p, st, src)
+        pairs = pair_loads(p, st, src)
     out: list[Finding] = []
     done: set[tuple[int, int]] = set()
     added = contribution(st.leaf, p.scaled)
     if added is not None:
         # Which maximum it is relative to is for `online`.
-        pairs = [(a, b) for a, b in pairs if b != added.slot]
-    for k_source, k_target in pairs:
-        r, r_src = st.reads[k_target], src.reads[k_source]
-        if (r_src.twin, r.twin) in done:
-            continue
-        done.add((r_src.twin, r.twin))
+        pairs = [x for x in pairs if x.target != added.slot]
+    for pair in pairs:
+        by = pair.performed.st
+        r, r_src = st.reads[pair.target], by.reads[pair.source]
+        if by is src:
+            if (r_src.twin, r.twin) in done:
+                continue
+            done.add((r_src.twin, r.twin))
         got = p.flow.resolve(st, r)
         bad = _initialised(p, st, r, got)
         if bad is not None:
             out.append(bad)
             continue
         with limited(p.limits.operations):
-            link = isl.UnionMap.from_map(p.origin_map(st).intersect_domain(r.instances))
-            want = p.source.flow.last(src, r_src)
+            link = isl.UnionMap.from_map(pair.performed.reach.intersect_domain(r.instances))
+            want = p.source.flow.last(by, r_src)
             finding = _compare(p, got, want, link, describe(st, r))
         if finding is not None:
             out.append(finding)

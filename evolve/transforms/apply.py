@@ -18,7 +18,7 @@ from evolve.transforms.names import NameTable
 
 _FAMILIES = (
     *("grids", "hints", "iteration", "knowledge", "layouts", "loops", "mapping", "memory", "nests", "online"),
-    *("balance", "overlap", "precision", "private", "reductions", "scans", "turns", "writes"),
+    *("balance", "overlap", "precision", "private", "recompute", "reductions", "scans", "turns", "writes"),
 )
 for _family in _FAMILIES:
     import_module(f"evolve.transforms.{_family}")  # registers its primitives

@@ -81,19 +81,19 @@ def stage(call: Call) -> Result:
     nest = _copy_nest(call, source, copy, window, (*site.path, at), taken)
     body = map_block_exprs(at.body, lambda e: _redirected(e, source.name, copy, window))
     staged = replace(
-        at, body=_in_front((Alloc(copy), *nest.stmts), body, inside_guards=space is Space.REGISTER)
+        at, body=in_front((Alloc(copy), *nest.stmts), body, inside_guards=space is Space.REGISTER)
     )
     return replace_loop(kernel, at.var, lambda _: staged), call.names
 
 
-def _in_front(copying: tuple[Stmt, ...], body: Block, *, inside_guards: bool) -> Block:
+def in_front(copying: tuple[Stmt, ...], body: Block, *, inside_guards: bool) -> Block:
     """The copy before the body. Registers are filled inside a guard around the whole body, which the copy
     then need not repeat; shared memory outside of it, where all threads can meet at a barrier.
     """
     if inside_guards and len(body.stmts) == 1:
         (only,) = body.stmts
         if isinstance(only, If) and not only.orelse.stmts and not reads_memory(only.cond):
-            return Block((replace(only, body=_in_front(copying, only.body, inside_guards=True)),))
+            return Block((replace(only, body=in_front(copying, only.body, inside_guards=True)),))
     return Block((*copying, *body.stmts))
 
 

@@ -40,13 +40,14 @@ FORGIVABLE = (
 WEIGHTS = {
     "bind": 6, "block_reduce": 3, "warp_reduce": 3, "stage": 4, "split": 3, "tile": 2, "vectorize": 3,
     "accumulate_in_register": 3, "distribute": 2, "jam": 2, "scan": 3, "cache_write": 3,
-    "grid_reduce": 3,
+    "grid_reduce": 3, "inline": 3, "compute_at": 3, "aggregate": 2,
 }  # fmt: skip
 MODES = ("legal", "forgiven", "mutated", "mutated-late", "good-damaged", "good-damaged-late", "good-more")
 MOST_LOOPS = 24
 FIXED: dict[str, tuple[int, ...]] = {
     "accumulate": (32, 64, 40),
     "batched_matmul": (4, 8, 6),
+    "blur": (2, 4, 8),
     "column_sum": (32, 64, 36),
     "conv1d": (4, 32, 36),
     "cross_entropy": (32, 64, 48),
@@ -63,6 +64,7 @@ FIXED: dict[str, tuple[int, ...]] = {
     "matvec": (32, 64, 40),
     "pooling": (32, 64, 48),
     "recurrence": (17, 33, 9),
+    "relax": (16, 32, 20),
     "rmsnorm": (32, 64, 96),
     "rope": (4, 16, 12),
     "row_sum": (32, 64, 40),

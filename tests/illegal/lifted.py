@@ -34,6 +34,7 @@ NAMES = tuple(FILES)
 SMALL: dict[str, dict[str, int | float]] = {
     "accumulate": {"rows": 9, "cols": 70},
     "batched_matmul": {"batch": 3, "m": 9, "n": 11, "k": 6},
+    "blur": {"strips": 2, "cols": 37},
     "column_sum": {"rows": 37, "cols": 45},
     "conv1d": {"batch": 3, "n": 70, "taps": 4},
     "cross_entropy": {"rows": 5, "classes": 64},
@@ -50,6 +51,7 @@ SMALL: dict[str, dict[str, int | float]] = {
     "matvec": {"rows": 9, "cols": 70},
     "pooling": {"rows": 5, "cols": 64},
     "recurrence": {"rows": 5, "cols": 17},
+    "relax": {"rows": 19},
     "rmsnorm": {"rows": 5, "cols": 64},
     "rope": {"tokens": 3, "heads": 4, "half": 21},
     "row_sum": {"rows": 9, "cols": 70},
@@ -74,6 +76,7 @@ KEEPS = frozenset(
         "envelope",
         "histogram",
         "recurrence",
+        "relax",
         "running_sum",
         "saxpy",
         "segments",

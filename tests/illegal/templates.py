@@ -94,6 +94,18 @@ TEMPLATES: dict[str, list[str]] = {
         "bind(i.i.o, grid.x)\nsplit(i.i.i, 4)\nwarp_reduce(i.i.i.o)\nvectorize(i.i.i.i, 4)\n"
         "warp_reduce(i.i.o.all)\n",
     ],
+    "blur": [
+        "specialize(cols == 32)\nsplit(r_2, 8)\nw = compute_at(h, at=r_2.o)\nsplit(c, 4)\n"
+        "reorder([c.o, r_2.o, c.i])\ndistribute(c.i)\nreorder([w.0, c.i.0])\nreorder([r_2.i, c.i.1])\n"
+        "vectorize([c.i.0, c.i.1], 4)\nbind(strip, grid.x)\nbind(c.o, thread.x)\nbind(r_2.o, thread.y)\n",
+        "inline(h)\nsplit(r_2, 16)\nbind(strip, grid.y)\nbind(r_2.o, thread.y)\nsplit(c, 32)\n"
+        "bind(c.o, grid.x)\nbind(c.i, thread.x)\n",
+        "bind(strip, grid.y)\nbind(c, grid.x)\nsplit(r_2, 32)\nw = compute_at(h, at=r_2.o, scope=shared)\n"
+        "bind(w.0, thread.x)\nbind(r_2.i, thread.x)\n",
+    ],
+    "relax": [
+        "split(r, 16)\nbind(r.o, grid.x)\nbind(r.i, thread.x)\n",
+    ],
     "conv1d": [
         "specialize(taps == 4 and n % 4 == 0)\nbind(b, grid.y)\nsplit(t, 64)\nsplit(t.i, 4)\n"
         "bind(t.o, grid.x)\nbind(t.i.o, thread.x)\nw = stage(signal, at=t.i.o, scope=register)\n"

@@ -319,6 +319,30 @@ def segments() -> Kernel:
     )
 
 
+def smooth() -> Kernel:
+    """y[row, i] = t[i] + t[i + 4] with t[k] = 0.25 x[row, k] + 0.5 x[row, k + 1], kept in an array."""
+    row, k, i = var("row"), var("k"), var("i")
+    weighted = [op(BinaryOp.MUL, Const(w, F32), ld("x", row, add(k, n))) for n, w in enumerate((0.25, 0.5))]
+    body = (
+        Alloc(buf("t", index(20), space=Space.REGISTER)),
+        loop("k", index(20), Store("t", (k,), op(BinaryOp.ADD, *weighted), origin("S0", "row", "k"))),
+        loop(
+            "i",
+            index(16),
+            Store("y", (row, i), op(BinaryOp.ADD, ld("t", i), ld("t", add(i, 4))), origin("S1", "row", "i")),
+        ),
+    )
+    return checked(
+        Kernel(
+            "smooth",
+            ("x", "y", "rows"),
+            (buf("x", var("rows"), index(21)), buf("y", var("rows"), index(16))),
+            SIZES[:1],
+            Block((loop("row", var("rows"), *body, kind=LoopKind.PARALLEL),)),
+        )
+    )
+
+
 KERNELS: dict[str, Callable[[], Kernel]] = {
     "vecadd": kernels_ir.vecadd,
     "softmax": kernels_ir.softmax,
@@ -340,6 +364,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "last": last,
     "accumulate": accumulate,
     "histogram": histogram,
+    "smooth": smooth,
     "segments": segments,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from evolve.dsl.registry import Domain
@@ -67,6 +68,23 @@ def updated(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
     """Buffers that are updated atomically, lane by lane."""
     found = (leaf for leaf, _ in leaves(view.kernel.body) if isinstance(leaf, Reduce))
     yield from dict.fromkeys(leaf.buffer for leaf in found if leaf.atomic and not leaf.aggregated)
+
+
+@rule
+def computed(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Buffers of the kernel's own that one store fills."""
+    found = Counter(leaf.buffer for leaf, _ in leaves(view.kernel.body))
+    reduced = {leaf.buffer for leaf, _ in leaves(view.kernel.body) if isinstance(leaf, Reduce)}
+    yield from (name for name in view.local if found[name] == 1 and name not in reduced)
+
+
+@rule
+def computed_for(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Buffers of the kernel's own that are only read inside a loop."""
+    assert domain.of is not None
+    loop = chosen[domain.of]
+    written = {*view.used(loop, Mode.WRITE), *view.used(loop, Mode.REDUCE)}
+    yield from (name for name in view.used(loop, Mode.READ) if name in view.local and name not in written)
 
 
 @rule

@@ -1,0 +1,238 @@
+"""inline, compute_at: computing a value where it is used instead of keeping it.
+
+    for k in 0..64:  t[k] = f(x[k])            for i in 0..62:  y[i] = f(x[i]) + f(x[i + 2])
+    for i in 0..62:  y[i] = t[i] + t[i + 2]
+
+is what `inline` makes: the expression in place of what it was stored in. `compute_at` moves the producer into
+a loop of its consumer, for as many elements as an iteration reads:
+
+    for i.o in 0..31:
+      for w in 0..4:    u[w] = f(x[i.o * 2 + w])
+      for i.i in 0..2:  y[i.o * 2 + i.i] = u[i.i] + u[i.i + 2]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from evolve.dsl.diagnostic import RefusedError
+from evolve.ir.effects import Access, Mode, effects
+from evolve.ir.expr import Expr, Load, add, index, sub, var
+from evolve.ir.kernel import Kernel
+from evolve.ir.printer import print_stmt
+from evolve.ir.scope import ranges_at
+from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Reduce, Stmt, Store
+from evolve.ir.types import LoopKind, Space
+from evolve.ir.visit import (
+    Site,
+    fresh,
+    leaves,
+    loads,
+    map_block_exprs,
+    map_expr,
+    rewrite,
+    substitute,
+    substitute_block,
+    walk,
+)
+from evolve.transforms.call import Call, Result, loop_of, transform
+from evolve.transforms.edit import declared_in, guard, renamed, replace_loop, touched
+from evolve.transforms.mapping import FREE
+from evolve.transforms.memory import check_stage_size, in_front
+from evolve.transforms.names import claim, taken_names
+from evolve.transforms.places import check_runs_in_order, check_scope
+from evolve.transforms.producers import Producer, declaration, producers
+from evolve.transforms.window import Reach, Window, window_of
+
+
+@transform("inline")
+def inline(call: Call) -> Result:
+    """See dsl_spec/inline.yaml."""
+    kernel, buffer = call.kernel, call.buffer("buffer")
+    declaration(kernel, buffer)
+    producer, store = _only_store(kernel, buffer)
+    if buffer.name not in touched(kernel.body)[0]:
+        raise RefusedError("E-NO-CHANGE", f"nothing reads {buffer.name}")
+
+    def in_place(e: Expr) -> Expr:
+        def one(x: Expr) -> Expr:
+            if not isinstance(x, Load) or x.buffer != buffer.name:
+                return x
+            return substitute(store.value, producer.at(x.indices)[0])
+
+        return map_expr(e, one)
+
+    body = map_block_exprs(_without(kernel.body, buffer.name), in_place)
+    return replace(kernel, body=body), call.names
+
+
+def _only_store(kernel: Kernel, buffer: Buffer) -> tuple[Producer, Store]:
+    """The store that all elements come from. Raises RefusedError."""
+    found = [leaf for leaf, _ in leaves(kernel.body) if leaf.buffer == buffer.name]
+    if len(found) != 1:
+        raise RefusedError(
+            "E-PRODUCER",
+            f"{buffer.name} is written by {len(found)} statements: no one expression says what it holds",
+        )
+    (producer,) = producers(kernel, buffer)
+    (leaf,) = found
+    plain = isinstance(leaf, Store) and not leaf.asynchronous and leaf in producer.body.stmts
+    if not plain or not isinstance(leaf, Store) or any(x.buffer == buffer.name for x in loads(leaf.value)):
+        raise RefusedError(
+            "E-PRODUCER",
+            f"`{print_stmt(leaf)}` does not say in one expression what {buffer.name} holds, always",
+        )
+    beside = declared_in(producer.body)
+    hidden = next((x.buffer for x in loads(leaf.value) if x.buffer in beside), None)
+    if hidden is not None:
+        raise RefusedError(
+            "E-SCOPE",
+            f"`{print_stmt(leaf)}` reads {hidden}, which is declared beside it and not where it is used",
+            repair=f"inline({hidden}) first",
+        )
+    return producer, leaf
+
+
+def _without(body: Block, buffer: str) -> Block:
+    """No declaration and no statement that writes the buffer, and no loop or condition around nothing."""
+
+    def gone(s: Stmt) -> tuple[Stmt, ...] | None:
+        if isinstance(s, Store | Reduce) and s.buffer == buffer:
+            return ()
+        if isinstance(s, Alloc) and s.buffer.name == buffer:
+            return ()
+        empty = isinstance(s, For | If) and not s.body.stmts
+        return () if empty and not (isinstance(s, If) and s.orelse.stmts) else None
+
+    return rewrite(body, gone)
+
+
+@transform("compute_at")
+def compute_at(call: Call) -> Result:
+    """See dsl_spec/compute_at.yaml."""
+    kernel, buffer = call.kernel, call.buffer("buffer")
+    site = call.site("at")
+    at, space = loop_of(site), Space(call.word("scope"))
+    made = producers(kernel, buffer)
+    _check_place(kernel, buffer, at, site, space, made)
+    reads = tuple(_reads(at, site, buffer.name))
+    if not reads:
+        raise RefusedError("E-STAGE-UNREAD", f"{buffer.name} is not read inside {at.var}")
+    inner = frozenset(s.stmt.var for s in walk(at.body) if isinstance(s.stmt, For))
+    window = window_of(kernel, buffer.name, reads, inner) if buffer.extents else Window((), ())
+    check_stage_size(buffer, window, space)
+    taken = taken_names(kernel)
+    targets = call.statement.targets
+    name = claim(kernel, targets[0]) if targets else fresh(f"{buffer.name}_at", taken)
+    taken.add(name)
+    copy = Buffer(name, buffer.dtype, tuple(index(n) for n in window.extents), space)
+    stays = buffer.name in touched(replace_loop(kernel, at.var, lambda _: ()).body)[0]
+    path = (*site.path, at)
+    bodies = (renamed(p.body, "at", taken) if stays else p.body for p in made)
+    again = tuple(replace(p, body=b) for p, b in zip(made, bodies, strict=True))
+    moved = tuple(s for p in again for s in _moved(call, p, buffer, copy, window, path, taken).stmts)
+
+    def redirected(e: Expr) -> Expr:
+        def one(x: Expr) -> Expr:
+            if not isinstance(x, Load) or x.buffer != buffer.name:
+                return x
+            local = tuple(sub(i, o) for i, o in zip(x.indices, window.origins, strict=True))
+            return Load(name, local, x.dtype)
+
+        return map_expr(e, one)
+
+    body = map_block_exprs(at.body, redirected)
+    body = in_front((Alloc(copy), *moved), body, inside_guards=space is Space.REGISTER)
+    result = replace_loop(kernel, at.var, lambda s: replace(s, body=body))
+    return (result if stays else _forget(result, buffer, made)), call.names
+
+
+def _check_place(
+    kernel: Kernel, buffer: Buffer, at: For, site: Site, space: Space, made: tuple[Producer, ...]
+) -> None:
+    """Raises RefusedError where the producers cannot stand."""
+    check_runs_in_order(at)
+    check_scope(
+        at,
+        site,
+        space,
+        what="what is computed",
+        outside="keep it in registers, or compute at a loop around the thread loops",
+        verb="compute",
+    )
+    _, block = declaration(kernel, buffer)
+    place = next((i for i, s in enumerate(block.stmts) if any(x.stmt is at for x in walk(Block((s,))))), None)
+    if place is None:
+        raise RefusedError("E-NO-CHANGE", f"{buffer.name} is not declared outside of {at.var}")
+    for p in made:
+        if any(s is p.stmt for s in block.stmts[place:]):
+            raise RefusedError("E-PRODUCER", f"{buffer.name} is written in {at.var}, or after it")
+        bound = next((x for x in p.loops if x.kind not in FREE), None)
+        if bound is not None:
+            raise RefusedError(
+                "E-LOOP-KIND",
+                f"loop {bound.var} is already {bound.kind.value}",
+                repair=f"compute_at before {bound.var} is bound",
+            )
+        inside = Block((p.stmt,))
+        others = touched(inside)[1] - declared_in(inside) - {buffer.name}
+        if others or any(x.buffer == buffer.name for s in walk(inside) for x in _loads_of(s.stmt)):
+            what = f"writes {min(others)} as well" if others else f"reads {buffer.name} itself"
+            raise RefusedError("E-PRODUCER", f"what writes {buffer.name} {what}, and is not moved alone")
+
+
+def _loads_of(s: Stmt) -> Iterator[Access]:
+    return (a for a in effects(s).accesses if a.mode is Mode.READ)
+
+
+def _reads(at: For, site: Site, buffer: str) -> Iterator[Reach]:
+    for below in walk(at.body):
+        for a in _loads_of(below.stmt):
+            if a.buffer == buffer:
+                yield Reach(a.indices, (*site.path, at, *below.path))
+
+
+def _moved(
+    call: Call,
+    p: Producer,
+    buffer: Buffer,
+    copy: Buffer,
+    window: Window,
+    path: tuple[For | If, ...],
+    taken: set[str],
+) -> Block:
+    """The producer for the elements of the window."""
+    loops: list[For] = []
+    here: list[Expr] = []
+    for d, extent in enumerate(window.extents):
+        if extent == 1:
+            here.append(index(0))
+            continue
+        taken.add(name := fresh(f"{copy.name}.{d}", taken))
+        loops.append(For(name, index(extent), LoopKind.SERIAL, Block(()), call.note))
+        here.append(var(name))
+    cell = tuple(add(o, i) for o, i in zip(window.origins, here, strict=True))
+    by, conditions = p.at(cell)
+
+    def into_copy(s: Stmt) -> Stmt | None:
+        if isinstance(s, Store | Reduce) and s.buffer == buffer.name:
+            return replace(s, buffer=copy.name, indices=tuple(here))
+        return None
+
+    body = guard(
+        conditions, substitute_block(rewrite(p.body, into_copy), by), ranges_at(call.kernel, (*path, *loops))
+    )
+    for loop in reversed(loops):
+        body = Block((replace(loop, body=body),))
+    return body
+
+
+def _forget(kernel: Kernel, buffer: Buffer, made: tuple[Producer, ...]) -> Kernel:
+    """Without the buffer and what filled it."""
+
+    def gone(s: Stmt) -> tuple[Stmt, ...] | None:
+        declares = isinstance(s, Alloc) and s.buffer.name == buffer.name
+        return () if declares or any(s is p.stmt for p in made) else None
+
+    return replace(kernel, body=rewrite(kernel.body, gone))
