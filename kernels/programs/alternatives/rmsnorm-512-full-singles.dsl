@@ -1,8 +1,0 @@
-specialize(cols == 8192)
-bind(row, grid.x)
-x_row = stage(x, at=row, scope=register)
-split([x_row.1, c, c_2], 512)
-block_reduce(c.i)
-bind([x_row.1.i, c_2.i], thread.x)
-unroll([x_row.1.o, c.o, c_2.o])
-launch_bounds(512, 4)

@@ -1,8 +1,0 @@
-specialize(cols == 8192)
-bind(row, grid.x)
-split([c, c_2], 2)
-split([c.o, c_2.o], 512)
-block_reduce(c.o.i)
-bind(c_2.o.i, thread.x)
-vectorize([c.i, c_2.i], 2)
-launch_bounds(512, 4)
