@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
-from evolve.agents.base import Context, Parent, Proposal
+from evolve.agents.base import Context, Proposal
 from evolve.agents.expert import (
     columns,
     counts,
@@ -84,18 +85,22 @@ def sketches(kernel: Kernel, sizes: Mapping[str, int]) -> list[Sketch]:
 
 def _answers(context: Context, count: int, used_up: int) -> list[Proposal]:
     """Edits of the best program and, after those, of the parents that have not been tried lately."""
+    # A new best is edited from its first edit on; one whose edits were tried long ago, from a later one.
+    if used_up <= 0 or any(a.proposal == context.best.proposal for a in context.recent):
+        return list(islice(_fresh(context), count))
+    fresh = list(_fresh(context))
+    start = used_up % len(fresh) if fresh else 0
+    return (fresh[start:] + fresh[:start])[:count]
+
+
+def _fresh(context: Context) -> Iterator[Proposal]:
+    """One after the other: the moves that edits are made of take a tenth of a second a program to list."""
     tried = {_plain(a.program) for a in context.recent}
-    pool: list[tuple[Parent, Sketch]] = []
     for parent in {p.proposal: p for p in (context.best, *context.parents)}.values():
         if parent.program.strip():
-            pool += [(parent, s) for s in variations(parent, context.legal_moves(parent.program))]
-    fresh = [(p, s) for p, s in pool if _plain(s.text) not in tried]
-    # A new best is edited from its first edit on; one whose edits were tried long ago, from a later one.
-    news = any(a.proposal == context.best.proposal for a in context.recent)
-    start = 0 if news or not fresh else max(0, used_up) % len(fresh)
-    return [
-        Proposal(s.text, (p.proposal,), "answer", s.why) for p, s in (fresh[start:] + fresh[:start])[:count]
-    ]
+            for s in variations(parent, context.legal_moves(parent.program)):
+                if _plain(s.text) not in tried:
+                    yield Proposal(s.text, (parent.proposal,), "answer", s.why)
 
 
 def _plain(text: str) -> str:
