@@ -28,6 +28,7 @@ from evolve.codegen.prepare import prepare
 from evolve.codegen.rendered import Dims, Param
 from evolve.codegen.runs import run_update
 from evolve.codegen.shared import SharedArray, declarations
+from evolve.codegen.warp_lanes import WARP, bits, coordinate
 from evolve.ir.affine import simplify
 from evolve.ir.data import reads
 from evolve.ir.expr import Const, Expr, Find, Load, index, sub, var
@@ -121,7 +122,7 @@ class KernelEmitter(Accesses):
             limit = self.magnitudes.at_most(extent, GRID_MOST[axis])
             if limit is not None and axis is not LoopKind.GRID_X:
                 guards.append(limit)
-        x, y, z = (index(self.block[a]) for a in THREAD_AXES)
+        x, y, z = (index(n) for n in self._launched_block())
         return EmittedKernel(
             (scope(header, inside, before=before),),
             self._params(),
@@ -181,13 +182,36 @@ class KernelEmitter(Accesses):
         more = f", {self.kernel.min_blocks}" if self.kernel.min_blocks else ""
         return f"__launch_bounds__({threads}{more})"
 
+    @property
+    def _is_warps(self) -> bool:
+        """Whether thread.x and thread.y are coordinates of a lane and no axes of the launch."""
+        return self.kernel.lanes and self.block[LoopKind.THREAD_Y] > 1
+
+    def _launched_block(self) -> tuple[int, int, int]:
+        x, y, z = (self.block[a] for a in THREAD_AXES)
+        if not self._is_warps:
+            return x, y, z
+        if x * y != WARP or x & (x - 1):
+            raise CodegenError(f"{x} by {y} is no shape of the {WARP} lanes of a warp")
+        return WARP, z, 1
+
+    def _thread(self, axis: LoopKind) -> str:
+        """The text of a thread's coordinate."""
+        if not self._is_warps:
+            return f"threadIdx.{axis.value[-1]}"
+        if axis is LoopKind.THREAD_Z:
+            return "threadIdx.y"
+        x, y, _ = (self.block[a] for a in THREAD_AXES)
+        return coordinate("threadIdx.x", bits(x, y)[axis is LoopKind.THREAD_Y])
+
     def _thread_lines(self, body: list[Node]) -> list[Node]:
         text = "\n".join(texts(body))
+        self._launched_block()
         out = []
         for axis, name in THREAD_NAMES.items():
             if not re.search(rf"\b{name}\b", text):
                 continue
-            declaration = f"const int {name} = threadIdx.{axis.value[-1]};"
+            declaration = f"const int {name} = {self._thread(axis)};"
             loops = [s.stmt for s in walk(self.kernel.body) if isinstance(s.stmt, For)]
             spread = dict.fromkeys(x.var for x in loops if x.kind is axis)
             note = f"{declaration}  // {', '.join(spread)}"

@@ -49,6 +49,7 @@ class Kernel:
     assumptions  BOOL expressions over the scalars that hold whenever this kernel runs
     contents     premises about index arrays
     max_threads, min_blocks   __launch_bounds__ (0: none)
+    lanes        thread.x and thread.y are the lanes of a warp, thread.z are the warps
     """
 
     name: str
@@ -60,6 +61,7 @@ class Kernel:
     max_threads: int = 0
     min_blocks: int = 0
     contents: tuple[Contents, ...] = ()
+    lanes: bool = False
     span: Span | None = field(default=None, compare=False)
 
     @property

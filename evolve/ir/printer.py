@@ -162,4 +162,6 @@ def print_kernel(k: Kernel, *, origins: bool = False) -> str:
     head += [f"  assume {print_expr(a)}" for a in k.assumptions]
     if k.max_threads:
         head.append(f"  launch_bounds({k.max_threads}, {k.min_blocks})")
+    if k.lanes:
+        head.append("  thread.x and thread.y are the lanes of a warp")
     return "\n".join([*head, *_lines(k.body, "  ", origins)])

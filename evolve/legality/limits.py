@@ -13,12 +13,13 @@ from evolve.ir.types import Cache, LoopKind, Space
 from evolve.ir.visit import variables, walk
 from evolve.legality.instances import constant_at
 from evolve.legality.proof import Finding, Proof, refuted, unknown
+from evolve.legality.uniform import WARP
 from evolve.target.limits import BLOCK_MOST, GRID_MOST
 
 
 def check_limits(p: Proof) -> list[Finding]:
-    """E-THREADS, E-GRID, E-SHARED-SIZE, E-CACHE, E-PREFETCH."""
-    return [*_threads(p), *_grid(p), *_shared(p), *_cached(p), *_prefetched(p)]
+    """E-THREADS, E-LANES, E-GRID, E-SHARED-SIZE, E-CACHE, E-PREFETCH."""
+    return [*_threads(p), *_lanes(p), *_grid(p), *_shared(p), *_cached(p), *_prefetched(p)]
 
 
 def _cached(p: Proof) -> list[Finding]:
@@ -75,6 +76,21 @@ def _threads(p: Proof) -> list[Finding]:
             )
         )
     return out
+
+
+def _lanes(p: Proof) -> list[Finding]:
+    """Where thread.x and thread.y are lanes they make a whole warp, and nothing takes adjacent lanes for
+    neighbours along thread.x: the bits of both take turns."""
+    kernel = p.target.kernel
+    if not kernel.lanes:
+        return []
+    x, y = (p.target.thread_extent[a] for a in (LoopKind.THREAD_X, LoopKind.THREAD_Y))
+    if x * y != WARP or x & (x - 1):
+        return [refuted("E-LANES", f"{x} by {y} lanes are bound, a warp has {WARP}, by powers of two")]
+    combines = [s.stmt.var for s in walk(kernel.body) if isinstance(s.stmt, For) and s.stmt.kind.is_combine]
+    if combines and y > 1:
+        return [refuted("E-LANES", f"{combines[0]} combines along lanes that lie in two dimensions")]
+    return []
 
 
 def _grid(p: Proof) -> list[Finding]:

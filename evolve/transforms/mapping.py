@@ -28,6 +28,13 @@ MAX_UNROLL = 1024
 MAX_COPIES = 8192
 """Iterations of one unrolled loop, and of nested ones together: what compiles in seconds."""
 WIDTHS = (2, 4, 8)
+LANES = {
+    "lane": LoopKind.THREAD_X,
+    "lane.x": LoopKind.THREAD_X,
+    "lane.y": LoopKind.THREAD_Y,
+    "warp": LoopKind.THREAD_Z,
+}
+"""The axes of a block whose first two are the lanes of a warp."""
 
 
 def with_kind(kernel: Kernel, loop: str, kind: LoopKind, note: str) -> Kernel:
@@ -104,8 +111,9 @@ def check_grid(kernel: Kernel, loop: str) -> None:
 @transform("bind")
 def bind(call: Call) -> Result:
     """See dsl_spec/bind.yaml."""
-    axis = LoopKind(call.word("axis"))
-    kernel = call.kernel
+    word = call.word("axis")
+    axis = LANES[word] if word in LANES else LoopKind(word)
+    kernel = replace(call.kernel, lanes=call.kernel.lanes or word in LANES)
     for name in call.loops("loop"):
         loop, _ = loop_at(kernel, name)
         if loop.kind not in FREE:

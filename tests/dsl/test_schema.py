@@ -71,7 +71,7 @@ def test_a_schema_for_each_primitive() -> None:
         {"statements": [{"primitive": "split", "arguments": {"loop": "c", "factor": True}}]},
         {"statements": [{"primitive": "split", "arguments": {"loop": "c", "factor": 1}}]},
         {"statements": [{"primitive": "fly", "arguments": {}}]},
-        {"statements": [{"primitive": "bind", "arguments": {"loop": "c", "axis": "warp"}}]},
+        {"statements": [{"primitive": "bind", "arguments": {"loop": "c", "axis": "warp.x"}}]},
         {"statements": [{"primitive": "unroll", "arguments": {"loop": "c\nbind(c, grid.x)"}}]},
         [1],
     ],

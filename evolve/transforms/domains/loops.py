@@ -45,6 +45,14 @@ def small(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
 
 
 @rule
+def a_warp(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Free loops of as many iterations as a warp has lanes."""
+    for name, loop in view.free.items():
+        if view.extents[name] == WARP and not takes_turns(loop):
+            yield name
+
+
+@rule
 def short(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
     """Free loops, not unrolled yet, of at most `values[0]` iterations."""
     (most,) = domain.values
