@@ -6,7 +6,7 @@ from evolve.ir.poly import NonAffineError, limited
 from evolve.ir.stmt import Store
 from evolve.legality.instances import Statement
 from evolve.legality.proof import Finding, Proof, refuted, unknown
-from evolve.legality.value_flow import check_final
+from evolve.legality.value_flow import check_final, check_unread
 from evolve.legality.witness import describe, sample_instance, sample_pair
 
 
@@ -31,7 +31,7 @@ def check_coverage(p: Proof) -> list[Finding]:
                 out += _one(p, src, performers.get(name, []))
         except NonAffineError as e:
             out.append(unknown("E-COVERAGE", f"the origin of {describe(src)} is not affine: {e}"))
-    return out or check_final(p)
+    return out or check_final(p) or check_unread(p)
 
 
 def _one(p: Proof, src: Statement, performers: list[Statement]) -> list[Finding]:

@@ -80,6 +80,11 @@ class Flow:
             self._last[key] = self._query(r.load.buffer, sink, time)
         return self._last[key]
 
+    def found(self, st: Statement) -> Value:
+        """What a reduction finds in the cell that it goes on with."""
+        time = self.model.time_map(st, (0,))
+        return self._query(st.leaf.buffer, self.model.write(st), time)
+
     def final(self, buffer: str) -> Value:
         """What each cell of a global buffer holds at the end; the domain is the tuple `!buffer`."""
         frame, box = extent_box(self.model, buffer, f"!{buffer}")

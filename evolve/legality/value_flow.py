@@ -13,6 +13,7 @@ import islpy as isl
 from evolve.dsl.diagnostic import Diagnostic
 from evolve.ir.poly import IslObject, NonAffineError, limited
 from evolve.ir.scaled import contribution
+from evolve.ir.stmt import Reduce
 from evolve.ir.types import Space
 from evolve.legality.equality import MismatchError, pair_loads
 from evolve.legality.flow import FlowError, Value, extent_box, injective_per_reader
@@ -81,6 +82,20 @@ def _initialised(p: Proof, st: Statement, r: Read, got: Value) -> Finding | None
         witness = sample_pair(p.target, m)
         return refuted("E-UNINIT", f"{describe(st, r)} can be read before it is written", witness)
     return None
+
+
+def check_unread(p: Proof) -> list[Finding]:
+    """E-UNINIT for reductions into buffers of the target's own that nothing reads; their readers tell."""
+    read = {r.load.buffer for st in p.target.statements for r in st.reads}
+    for st in p.target.statements:
+        unread = st.leaf.buffer in p.target.declared and st.leaf.buffer not in read
+        if not unread or not isinstance(st.leaf, Reduce):
+            continue
+        found = p.flow.found(st).initial
+        if not found.is_empty():
+            text = f"{describe(st)} goes on with what was never written"
+            return [refuted("E-UNINIT", text, sample_pair(p.target, found))]
+    return []
 
 
 def _is_local(p: Proof, m: IslObject) -> bool:

@@ -127,7 +127,8 @@ def compute_at(call: Call) -> Result:
     name = claim(kernel, targets[0]) if targets else fresh(f"{buffer.name}_at", taken)
     taken.add(name)
     copy = Buffer(name, buffer.dtype, tuple(index(n) for n in window.extents), space)
-    stays = buffer.name in touched(replace_loop(kernel, at.var, lambda _: ()).body)[0]
+    rest = replace_loop(kernel, at.var, lambda _: ()).body
+    stays = any(a.buffer == buffer.name for s in walk(rest) for a in _loads_of(s.stmt))
     path = (*site.path, at)
     bodies = (renamed(p.body, "at", taken) if stays else p.body for p in made)
     again = tuple(replace(p, body=b) for p, b in zip(made, bodies, strict=True))
@@ -168,14 +169,15 @@ def _check_place(
     for p in made:
         if any(s is p.stmt for s in block.stmts[place:]):
             raise RefusedError("E-PRODUCER", f"{buffer.name} is written in {at.var}, or after it")
-        bound = next((x for x in p.loops if x.kind not in FREE), None)
+        inside = Block((p.stmt,))
+        loops = (s.stmt for s in walk(inside) if isinstance(s.stmt, For))
+        bound = next((x for x in loops if x.kind not in FREE), None)
         if bound is not None:
             raise RefusedError(
                 "E-LOOP-KIND",
                 f"loop {bound.var} is already {bound.kind.value}",
                 repair=f"compute_at before {bound.var} is bound",
             )
-        inside = Block((p.stmt,))
         others = touched(inside)[1] - declared_in(inside) - {buffer.name}
         if others or any(x.buffer == buffer.name for s in walk(inside) for x in _loads_of(s.stmt)):
             what = f"writes {min(others)} as well" if others else f"reads {buffer.name} itself"

@@ -345,6 +345,30 @@ def test_contributions_may_not_be_missing_even_where_nobody_else_sees_them() -> 
     assert "E-COVERAGE" in codes(verdict(MEAN, "inline(mean)", shorter("c")))
 
 
+def test_a_sum_that_nobody_reads_any_more_still_has_a_start() -> None:
+    kept = verdict(MEAN, "inline(mean)\ncompute_at(sum, at=c_2)")
+    assert kept.status is Status.PROVED
+    made = target(MEAN, "inline(mean)")
+
+    def unread(e: Expr) -> Expr:
+        return Load("other", (), e.dtype) if isinstance(e, Load) and e.buffer == "sum" else e
+
+    def again(s: Stmt) -> Stmt | tuple[Stmt, ...] | None:
+        """All of the sum computed twice; what is read is the second."""
+        if isinstance(s, Alloc) and s.buffer.name == "sum":
+            return (s, Alloc(replace(s.buffer, name="other")))
+        if isinstance(s, Store) and s.buffer == "sum":
+            return (s, replace(s, buffer="other"))
+        if isinstance(s, Reduce) and s.buffer == "sum":
+            return (s, replace(s, buffer="other"))
+        return value("y", unread)(s)
+
+    twice = replace(made, body=rewrite(made.body, again))
+    assert prove(source(MEAN), twice).status is Status.PROVED
+    started = without(lambda s: isinstance(s, Store) and s.buffer == "sum")
+    assert "E-UNINIT" in codes(prove(source(MEAN), replace(twice, body=rewrite(twice.body, started))))
+
+
 def test_a_sum_is_no_expression() -> None:
     """Its contributions in place of its value: the mean of one element."""
     made = target(MEAN, "inline(mean)")
