@@ -29,7 +29,9 @@ def render_launcher(rendered: Rendered, params: tuple[Param, ...]) -> str:
     names = Names(taken - {p.name for p in params})
     function = names.fresh(launcher_name(rendered.original.kernel))
     own = {p.name: names.of(p.name) for p in params}
-    wide = {p.name: names.fresh(f"{own[p.name]}_") for p in params if not p.is_pointer}
+    # Sizes are computed with in 64 bits; floats are compared as they are.
+    sizes = [p for p in params if not p.is_pointer and not p.dtype.is_float]
+    wide = own | {p.name: names.fresh(f"{own[p.name]}_") for p in sizes}
     stream = names.fresh("stream")
     pointers = [own[p.name] for p in params if p.is_pointer]
     lines = [

@@ -85,7 +85,7 @@ def conjuncts(facts: Iterable[Expr]) -> tuple[Expr, ...]:
 
 def _learn(fact: Expr, bounds: dict[str, Range], divisors: dict[str, int]) -> None:
     match fact:
-        case Binary(op=BinaryOp.EQ, lhs=Var(name=n), rhs=Const(value=v)):
+        case Binary(op=BinaryOp.EQ, lhs=Var(name=n, dtype=DType.INDEX), rhs=Const(value=v)):
             bounds[n] = (int(v), int(v))
         case Binary(
             op=BinaryOp.EQ,

@@ -13,6 +13,7 @@ from evolve.ir.kernel import Kernel
 from evolve.ir.launches import launches
 from evolve.ir.poly import Frame, IslLimitError, NonAffineError, Sizes, fixed_scalars, limited, sizes_of
 from evolve.ir.printer import print_expr, print_premise
+from evolve.ir.settled import under
 from evolve.legality.analysis import SET_UP, Analysis, analysis_of, facts_of
 from evolve.legality.bounds import check_bounds
 from evolve.legality.coverage import check_coverage
@@ -59,9 +60,10 @@ def prove(
 ) -> Verdict:
     """Whether `target` (barriers placed) computes what `source` (the lifted kernel) computes.
 
-    The proof holds for all sizes that satisfy the assumptions of the target, which must keep those of the
-    source: they become the guard. Never raises for a kernel that passes `evolve.ir.verify`: what cannot be
-    analysed is UNKNOWN. `skip` names checks to leave out and is for tests only.
+    The proof holds for all scalars that satisfy the assumptions of the target, which must keep those of the
+    source: they become the guard. What these decide in the source is decided (`ir.settled`). Never raises
+    for a kernel that passes `evolve.ir.verify`: what cannot be analysed is UNKNOWN. `skip` names checks to
+    leave out and is for tests only.
     """
     limits = limits or Limits()
     # Equality of the trees, not of their text: the text leaves out some types.
@@ -87,6 +89,7 @@ def _memo(name: str) -> OrderedDict[object, Verdict]:
 
 def _prove(source: Kernel, target: Kernel, limits: Limits, skip: Collection[str]) -> Verdict:
     facts = facts_of(target)
+    source = under(source, facts)
     runs: list[CheckRun] = []
     findings: list[Finding] = []
     opaque: tuple[str, ...] = ()

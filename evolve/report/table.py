@@ -11,7 +11,7 @@ from evolve.report.conversation import ledger_lines
 from evolve.report.examined import examined_lines
 from evolve.report.units import duration, microseconds
 
-_SPECIALIZED = re.compile(r"specialize\(.*\)").fullmatch
+_SPECIALIZED = re.compile(r"(?:specialize|assume)\((.*)\)").fullmatch
 STOPPED = {
     "budget": "the budget is spent",
     "speed_of_light": "nothing is left to win",
@@ -70,8 +70,8 @@ def sizes_text(workload: Mapping[str, Any]) -> str:
 
 
 def restricted(program: str) -> Iterator[str]:
-    """That the best program is for some sizes only: a caller with others gets nothing from it."""
-    needed = [x[len("specialize(") : -1] for x in map(str.strip, program.splitlines()) if _SPECIALIZED(x)]
+    """That the best program is for some parameters only: a caller with others gets nothing from it."""
+    needed = [x[1] for x in map(_SPECIALIZED, map(str.strip, program.splitlines())) if x]
     if needed:
         condition = " and ".join(needed)
         yield f"  for launches with {condition}: others run the kernel as given (--workload sets sizes)"

@@ -230,6 +230,7 @@ class KernelProblem:
             sizes,
             checked_bytes=LARGEST_FIRST_BYTES,
             numerics=w.numerics,
+            data={s.name: tuple(t[s.name] for t in w.timed) for s in applied.kernel.scalars if not s.is_size},
         )
         return legal_moves(applied.kernel, applied.names, limits)
 

@@ -17,8 +17,20 @@ from evolve.transforms.edit import tidy
 from evolve.transforms.names import NameTable
 
 _FAMILIES = (
-    *("grids", "hints", "iteration", "knowledge", "layouts", "loops", "mapping", "memory", "nests", "online"),
-    *("balance", "overlap", "precision", "private", "recompute", "reductions", "scans", "turns", "writes"),
+    *("balance", "given", "grids", "hints", "iteration", "knowledge", "layouts", "loops", "mapping"),
+    *(
+        "memory",
+        "nests",
+        "online",
+        "overlap",
+        "precision",
+        "private",
+        "recompute",
+        "reductions",
+        "scans",
+        "turns",
+    ),
+    "writes",
 )
 for _family in _FAMILIES:
     import_module(f"evolve.transforms.{_family}")  # registers its primitives

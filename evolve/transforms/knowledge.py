@@ -1,4 +1,4 @@
-"""specialize: a variant for some values of the scalars."""
+"""specialize: a variant for some values of the sizes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from evolve.ir.visit import substitute, substitute_block
 from evolve.transforms.call import Call, Result, transform
 
 _ARITHMETIC = {"+": add, "-": sub, "*": mul, "//": floordiv, "%": mod}
-_COMPARISONS = {
+COMPARISONS = {
     "==": BinaryOp.EQ,
     "!=": BinaryOp.NE,
     "<=": BinaryOp.LE,
@@ -40,23 +40,24 @@ _COMPARISONS = {
     "<": BinaryOp.LT,
     ">": BinaryOp.GT,
 }
-_MIRRORED = {"==": "==", "!=": "!=", "<=": ">=", ">=": "<=", "<": ">", ">": "<"}
+MIRRORED = {"==": "==", "!=": "!=", "<=": ">=", ">=": "<=", "<": ">", ">": "<"}
 
 
 @transform("specialize")
 def specialize(call: Call) -> Result:
     """See dsl_spec/specialize.yaml."""
     kernel = call.kernel
-    for term in _terms(call.condition("condition")):
+    for term in terms(call.condition("condition")):
         kernel = _assume(kernel, term)
     return kernel, call.names
 
 
-def _terms(cond: Operation) -> list[Operation]:
+def terms(cond: Operation) -> list[Operation]:
+    """The comparisons of a condition."""
     if cond.op != "and":
         return [cond]
     assert isinstance(cond.lhs, Operation) and isinstance(cond.rhs, Operation)
-    return [*_terms(cond.lhs), *_terms(cond.rhs)]
+    return [*terms(cond.lhs), *terms(cond.rhs)]
 
 
 def _assume(kernel: Kernel, term: Operation) -> Kernel:
@@ -87,7 +88,7 @@ def _assume(kernel: Kernel, term: Operation) -> Kernel:
 def _fixes(fact: Expr) -> dict[str, Expr] | None:
     """What to substitute where a fact gives a scalar's value."""
     match fact:
-        case Binary(op=BinaryOp.EQ, lhs=Var(name=name), rhs=Const()):
+        case Binary(op=BinaryOp.EQ, lhs=Var(name=name, dtype=DType.INDEX), rhs=Const()):
             return {name: fact.rhs}
         case _:
             return None
@@ -102,13 +103,13 @@ def _normal(kernel: Kernel, term: Operation) -> Expr:
     lhs, rhs, op = _arithmetic(kernel, term.lhs), _arithmetic(kernel, term.rhs), term.op
     lhs, rhs = simplify(lhs), simplify(rhs)
     if isinstance(lhs, Const):
-        lhs, rhs, op = rhs, lhs, _MIRRORED[op]
+        lhs, rhs, op = rhs, lhs, MIRRORED[op]
     if isinstance(rhs, Const):
         if op == "<":
             return Binary(BinaryOp.LE, lhs, index(int(rhs.value) - 1), DType.BOOL)
         if op == ">":
             return Binary(BinaryOp.GE, lhs, index(int(rhs.value) + 1), DType.BOOL)
-    return Binary(_COMPARISONS[op], lhs, rhs, DType.BOOL)
+    return Binary(COMPARISONS[op], lhs, rhs, DType.BOOL)
 
 
 def _arithmetic(kernel: Kernel, v: Value) -> Expr:

@@ -33,7 +33,8 @@ class MoveLimits:
     values and to divisors of them only, so that the variant is one that runs. `numbers` replaces the values
     that `dsl_spec/` has for a parameter, by `primitive.parameter` or `primitive.parameter.rule`. A variant is
     executed under checks at its smallest sizes: arrays of more than `checked_bytes` are too large for that.
-    `numerics` is the contract: what it does not allow is not offered.
+    `numerics` is the contract: what it does not allow is not offered. `data` are the scalars of the timed
+    launches that are no sizes.
     """
 
     threads: int = THREADS_MOST
@@ -42,6 +43,7 @@ class MoveLimits:
     numbers: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     checked_bytes: int = 16 << 20
     numerics: Contract = "reassociate"
+    data: Mapping[str, tuple[int | float, ...]] = field(default_factory=dict)
 
     @property
     def launches(self) -> tuple[Mapping[str, int], ...]:

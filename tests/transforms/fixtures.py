@@ -8,10 +8,24 @@ from dataclasses import replace
 import numpy as np
 
 from evolve.dsl.parser import parse
-from evolve.ir.expr import Binary, BinaryOp, Call, Cast, Const, Expr, Load, add, index, mul, var
+from evolve.ir.expr import (
+    Binary,
+    BinaryOp,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Select,
+    Var,
+    add,
+    index,
+    mul,
+    var,
+)
 from evolve.ir.kernel import Contents, Kernel, Scalar
 from evolve.ir.scope import ranges_at
-from evolve.ir.stmt import Alloc, Block, Reduce, Store
+from evolve.ir.stmt import Alloc, Block, If, Reduce, Store
 from evolve.ir.types import MAX, SUM, DType, LoopKind, Space
 from evolve.ir.visit import map_block_exprs, map_expr
 from evolve.transforms.apply import Applied, apply_program
@@ -343,6 +357,32 @@ def smooth() -> Kernel:
     )
 
 
+def activation() -> Kernel:
+    """y = x * alpha, with a bias, as it is or halved, by parameters; mode 2 sums what is before instead."""
+    n, i, j, alpha = var("n"), var("i"), var("j"), Var("alpha", F32)
+    biased = Binary(BinaryOp.NE, Var("bias", DType.I32), Const(0, DType.I32), DType.BOOL)
+    scaled = op(BinaryOp.MUL, ld("x", i), alpha)
+    value = Select(biased, op(BinaryOp.ADD, scaled, ld("b", i)), scaled, F32)
+    halved = Binary(BinaryOp.GT, alpha, Const(1.0, F32), DType.BOOL)
+    half = Select(halved, op(BinaryOp.MUL, value, Const(0.5, F32)), value, F32)
+    running = (
+        Store("y", (i,), Const(0.0, F32), origin("S1", "i")),
+        loop("j", i, Reduce("y", (i,), SUM, ld("x", j), origin("S2", "i", "j"))),
+    )
+    mode = Binary(BinaryOp.EQ, Var("mode", DType.I32), Const(2, DType.I32), DType.BOOL)
+    either = If(mode, Block(running), Block((Store("y", (i,), half, origin("S0", "i")),)))
+    scalars = (("n", DType.I32, True), ("bias", DType.I32, False), ("mode", DType.I32, False))
+    return checked(
+        Kernel(
+            "activation",
+            ("x", "b", "y", "n", "bias", "mode", "alpha"),
+            (buf("x", n), buf("b", n), buf("y", n)),
+            (*(Scalar(*s) for s in scalars), Scalar("alpha", F32, False)),
+            Block((loop("i", n, either, kind=LoopKind.PARALLEL),)),
+        )
+    )
+
+
 KERNELS: dict[str, Callable[[], Kernel]] = {
     "vecadd": kernels_ir.vecadd,
     "softmax": kernels_ir.softmax,
@@ -366,6 +406,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "histogram": histogram,
     "smooth": smooth,
     "segments": segments,
+    "activation": activation,
 }
 
 
@@ -380,7 +421,7 @@ def sizes_for(kernel: Kernel, *wanted: int) -> dict[str, int | float]:
     out: dict[str, int | float] = {}
     for number, s in enumerate(kernel.scalars):
         if not s.is_size:
-            out[s.name] = 1.5
+            out[s.name] = 1.5 if s.dtype.is_float else 1
             continue
         low, high = ranges.of(s.name)
         divisor = ranges.divisors.get(s.name, 1)
