@@ -179,6 +179,9 @@ class KernelEmitter(Accesses):
             raise CodegenError(
                 f"launch_bounds({self.kernel.max_threads}) is less than the {threads} threads of a block"
             )
+        if self.kernel.registers:
+            # The compiler takes only one of the two.
+            return f"__maxnreg__({self.kernel.registers})"
         more = f", {self.kernel.min_blocks}" if self.kernel.min_blocks else ""
         return f"__launch_bounds__({threads}{more})"
 

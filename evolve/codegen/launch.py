@@ -54,13 +54,15 @@ class ScalarArg:
 
 @dataclass(frozen=True)
 class ConcreteLaunch:
-    """One kernel launch. `kernel` is the extern "C" name in the rendered text."""
+    """One kernel launch. `kernel` is the extern "C" name in the rendered text; `carveout` the percentage of
+    an SM's memory that is preferred as shared memory."""
 
     kernel: str
     args: tuple[BufferArg | ScratchArg | ScalarArg, ...]
     grid: Dim3
     block: Dim3
     shared_bytes: int = 0
+    carveout: int | None = None
 
 
 def scratch_of(launches: Iterable[ConcreteLaunch]) -> dict[str, ScratchArg]:

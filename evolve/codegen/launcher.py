@@ -155,4 +155,10 @@ def _launch(x: RenderedLaunch, own: dict[str, str], wide: dict[str, str], stream
     arguments = ", ".join(own[p.name] for p in x.params)
     some = " && ".join(f"{t} > 0" for t in dims[0] if not t.isdigit())
     call = f"{x.kernel}<<<{grid}, {block}, {x.shared_bytes}, {stream}>>>({arguments});"
-    return [f"{pad}if ({some}) {call}" if some else f"{pad}{call}"]
+    asked = []
+    if x.carveout is not None:
+        what = f"{x.kernel}, cudaFuncAttributePreferredSharedMemoryCarveout, {x.carveout}"
+        asked = [
+            f"{pad}if (cudaFuncSetAttribute({what}) != cudaSuccess) cudaGetLastError();  // a preference"
+        ]
+    return [*asked, f"{pad}if ({some}) {call}" if some else f"{pad}{call}"]

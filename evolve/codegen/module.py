@@ -50,10 +50,7 @@ def render(module: Module) -> Rendered:
             name = shared.fresh(f"{kernel.name}{suffix}")
             emitted.append((name, kernel, KernelEmitter(kernel, name, Names(), collectives).emit()))
         guard = _guard(variant, [e for _, _, e in emitted])
-        launches = tuple(
-            RenderedLaunch(name, _params(module, kernel, e), e.grid, e.block, e.shared_bytes, _geometry(e))
-            for name, kernel, e in emitted
-        )
+        launches = tuple(_launch(name, _params(module, kernel, e), e, kernel) for name, kernel, e in emitted)
         variants.append(RenderedVariant(guard, launches, rounded_by_order(variant.kernels)))
         for number, (name, kernel, e) in enumerate(emitted):
             head = _heading(name, guard, e, kernel)
@@ -85,7 +82,7 @@ def render_kernel(kernel: Kernel, name: str | None = None) -> tuple[str, Rendere
     emitter = KernelEmitter(kernel, name or kernel.name, Names(), collectives)
     e = emitter.emit()
     guard = _guard(Variant(TRUE, (kernel,)), [e])
-    launch = RenderedLaunch(emitter.name, e.params, e.grid, e.block, e.shared_bytes, _geometry(e))
+    launch = _launch(emitter.name, e.params, e, kernel)
     lines = [t for t, _ in layout([*_heading(emitter.name, guard, e, kernel), *e.nodes])]
     text = prelude("\n".join(lines) + "\n".join(collectives.texts))
     text += "".join(f"{t}\n" for t in collectives.texts) + "\n".join(lines) + "\n"
@@ -162,11 +159,17 @@ def _implies_positive(name: str, terms: list[Expr]) -> bool:
     )
 
 
-def _geometry(e: EmittedKernel) -> str:
+def _launch(name: str, params: tuple[Param, ...], e: EmittedKernel, kernel: Kernel) -> RenderedLaunch:
+    note = _geometry(e, kernel)
+    return RenderedLaunch(name, params, e.grid, e.block, e.shared_bytes, note, kernel.carveout)
+
+
+def _geometry(e: EmittedKernel, kernel: Kernel) -> str:
     grid = ", ".join(print_expr(x) for x in _trim(e.grid))
     block = ", ".join(print_expr(x) for x in _trim(e.block))
     shared = f", {e.shared_bytes} bytes of dynamic shared memory" if e.shared_bytes else ""
-    return f"grid ({grid}), block ({block}){shared}"
+    preferred = "" if kernel.carveout is None else f", {kernel.carveout} % of an SM's memory shared"
+    return f"grid ({grid}), block ({block}){shared}{preferred}"
 
 
 def _trim(dims: tuple[Expr, Expr, Expr]) -> tuple[Expr, ...]:
@@ -177,7 +180,7 @@ def _trim(dims: tuple[Expr, Expr, Expr]) -> tuple[Expr, ...]:
 
 
 def _heading(name: str, guard: Expr, e: EmittedKernel, kernel: Kernel) -> list[Node]:
-    out = [line(f"// Launch {name} with {_geometry(e)}.")]
+    out = [line(f"// Launch {name} with {_geometry(e, kernel)}.")]
     terms = [_c_condition(t) for t in conjuncts((guard,)) if variables(t)]
     if terms:
         out += [line(f"// {t}") for t in _wrapped("Valid when ", terms)]

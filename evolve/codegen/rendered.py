@@ -34,7 +34,10 @@ class Param:
 
 @dataclass(frozen=True)
 class RenderedLaunch:
-    """A launch as functions of the scalars. `params` in signature order; `note` is for the reader."""
+    """A launch as functions of the scalars. `params` in signature order; `note` is for the reader.
+
+    `carveout`: the percentage of an SM's memory that is preferred as shared memory; None: the driver decides.
+    """
 
     kernel: str
     params: tuple[Param, ...]
@@ -42,6 +45,7 @@ class RenderedLaunch:
     block: Dims
     shared_bytes: int = 0
     note: str = ""
+    carveout: int | None = None
 
     @property
     def threads(self) -> int | None:
@@ -93,7 +97,9 @@ class Rendered:
         parts = [code, print_expr(conjunction(tuple(v.guard for v in self.variants)))]
         for v in self.variants:
             for x in v.launches:
-                parts.append(f"{x.kernel} {[print_expr(e) for e in (*x.grid, *x.block)]} {x.shared_bytes}")
+                dims = [print_expr(e) for e in (*x.grid, *x.block)]
+                asked = "" if x.carveout is None else f" {x.carveout}"
+                parts.append(f"{x.kernel} {dims} {x.shared_bytes}{asked}")
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     @property
@@ -134,7 +140,7 @@ def _concrete(
         if min(*grid, *block) < 1:
             continue
         args = tuple(_argument(p, scalars) for p in x.params)
-        out.append(ConcreteLaunch(x.kernel, args, grid, block, x.shared_bytes))
+        out.append(ConcreteLaunch(x.kernel, args, grid, block, x.shared_bytes, x.carveout))
     return tuple(out)
 
 

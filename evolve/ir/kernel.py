@@ -50,6 +50,9 @@ class Kernel:
     contents     premises about index arrays
     max_threads, min_blocks   __launch_bounds__ (0: none)
     lanes        thread.x and thread.y are the lanes of a warp, thread.z are the warps
+    registers    __maxnreg__, in place of __launch_bounds__ (0: none)
+    carveout     percent of an SM's memory that is preferred as shared memory, the rest being L1 (None: the
+                 driver decides)
     """
 
     name: str
@@ -60,6 +63,8 @@ class Kernel:
     assumptions: tuple[Expr, ...] = ()
     max_threads: int = 0
     min_blocks: int = 0
+    registers: int = 0
+    carveout: int | None = None
     contents: tuple[Contents, ...] = ()
     lanes: bool = False
     span: Span | None = field(default=None, compare=False)

@@ -164,4 +164,8 @@ def print_kernel(k: Kernel, *, origins: bool = False) -> str:
         head.append(f"  launch_bounds({k.max_threads}, {k.min_blocks})")
     if k.lanes:
         head.append("  thread.x and thread.y are the lanes of a warp")
+    if k.registers:
+        head.append(f"  registers({k.registers})")
+    if k.carveout is not None:
+        head.append(f"  carveout({k.carveout})")
     return "\n".join([*head, *_lines(k.body, "  ", origins)])

@@ -14,11 +14,11 @@ from evolve.ir.visit import variables, walk
 from evolve.legality.instances import constant_at
 from evolve.legality.proof import Finding, Proof, refuted, unknown
 from evolve.legality.uniform import WARP
-from evolve.target.limits import BLOCK_MOST, GRID_MOST
+from evolve.target.limits import BLOCK_MOST, GRID_MOST, REGISTER_FILE
 
 
 def check_limits(p: Proof) -> list[Finding]:
-    """E-THREADS, E-LANES, E-GRID, E-SHARED-SIZE, E-CACHE, E-PREFETCH."""
+    """E-THREADS, E-LANES, E-GRID, E-REGISTERS, E-SHARED-SIZE, E-CACHE, E-PREFETCH."""
     return [*_threads(p), *_lanes(p), *_grid(p), *_shared(p), *_cached(p), *_prefetched(p)]
 
 
@@ -66,6 +66,13 @@ def _threads(p: Proof) -> list[Finding]:
     most = p.limits.threads_per_block
     if declared:
         most = min(most, declared)
+    lanes = -(-threads // 32) * 32
+    if -(-p.target.kernel.registers // 8) * 8 * lanes > REGISTER_FILE:
+        message = (
+            f"an SM has {REGISTER_FILE} registers: not {p.target.kernel.registers} for {threads} threads"
+        )
+        fitting = REGISTER_FILE // lanes // 8 * 8
+        out.append(refuted("E-REGISTERS", message, repair=f"max_registers({fitting})"))
     if threads > most:
         reason = "what launch_bounds declares" if declared == most else "what a block may have"
         out.append(

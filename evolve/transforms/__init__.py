@@ -11,6 +11,7 @@ it checks a cheap local precondition and leaves it to `evolve.legality` whether 
 `layouts`     set_layout
 `turns`       serpentine
 `hints`       cache_hint, prefetch
+`resources`   carveout, max_registers
 `overlap`     multi_buffer, make_async, pipeline
 `writes`      cache_write
 `reductions`  warp_reduce, block_reduce, split_reduction

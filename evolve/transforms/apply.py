@@ -18,19 +18,8 @@ from evolve.transforms.names import NameTable
 
 _FAMILIES = (
     *("balance", "given", "grids", "hints", "iteration", "knowledge", "layouts", "loops", "mapping"),
-    *(
-        "memory",
-        "nests",
-        "online",
-        "overlap",
-        "precision",
-        "private",
-        "recompute",
-        "reductions",
-        "scans",
-        "turns",
-    ),
-    "writes",
+    *("memory", "nests", "online", "overlap", "precision", "private", "recompute", "reductions"),
+    *("resources", "scans", "turns", "writes"),
 )
 for _family in _FAMILIES:
     import_module(f"evolve.transforms.{_family}")  # registers its primitives

@@ -150,6 +150,8 @@ def launch_bounds(call: Call) -> Result:
     """See dsl_spec/launch_bounds.yaml."""
     threads, blocks = call.integer("threads"), call.integer("min_blocks")
     assert threads is not None and blocks is not None
+    if blocks and call.kernel.registers:
+        raise RefusedError("E-REGISTERS", "max_registers says how many registers a thread may have")
     kernel = replace(call.kernel, max_threads=threads, min_blocks=blocks)
     if threads > THREADS_MOST:
         raise RefusedError("E-THREADS", f"a block has at most {THREADS_MOST} threads, not {threads}")

@@ -14,6 +14,7 @@ from evolve.compiler.compile import Source, compile_program
 from evolve.dsl.parser import parse
 from evolve.frontend.lift import lift, list_kernels
 from evolve.legality.verdict import Limits
+from evolve.toolchain.cubin import read_cubin
 from evolve.toolchain.nvrtc import compile_cuda
 from tests.codegen import scheduled_ir
 from tests.codegen.modules import module_of
@@ -148,3 +149,23 @@ def test_dynamic_shared_memory_is_asked_for_before_the_launch() -> None:
     assert "most = cudaFuncAttributeMaxDynamicSharedMemorySize;" in launcher
     plain, _ = file_of("transpose_float4")
     assert "allowed" not in plain, "static arrays need no leave"
+
+
+def test_a_carveout_is_preferred_before_the_launch_and_part_of_what_runs() -> None:
+    kernel = scheduled_ir.SCHEDULED["vecadd"]()
+    plain, asking = (render(module_of(replace(kernel, carveout=c))) for c in (None, 25))
+    assert asking.variants[0].launches[0].carveout == 25
+    assert asking.fingerprint != plain.fingerprint
+    launcher = render_launcher(asking, asking.original.params)
+    asked, called = (launcher.index(t) for t in ("SharedMemoryCarveout, 25)", "vecadd_v1<<<"))
+    assert asked < called
+    assert "Carveout" not in render_launcher(plain, plain.original.params)
+
+
+def test_the_most_registers_stand_in_place_of_launch_bounds_and_are_kept_to() -> None:
+    text = render(module_of(replace(scheduled_ir.SCHEDULED["softmax_block"](), registers=24))).text
+    assert "__maxnreg__(24)" in text and "__launch_bounds__" not in text.split("// The original")[0]
+    done = compile_cuda(text)
+    assert done.ok, done.log
+    (registers,) = (k.registers for n, k in read_cubin(done.cubin).kernels.items() if n.endswith("_v1"))
+    assert registers <= 24

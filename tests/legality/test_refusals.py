@@ -57,6 +57,11 @@ def test_launch_bounds_exceeded() -> None:
     refused(lifted.vecadd(), k, "E-THREADS")
 
 
+def test_more_registers_than_an_sm_has() -> None:
+    assert prove(lifted.vecadd(), replace(scheduled.vecadd(256), registers=255)).proved
+    refused(lifted.vecadd(), replace(scheduled.vecadd(512), registers=136), "E-REGISTERS")
+
+
 def test_thread_loop_of_unknown_extent() -> None:
     target = edit(scheduled.vecadd(), at_loop("i.i.o", extent(var("n"))))
     refused(lifted.vecadd(), target, "E-THREADS")

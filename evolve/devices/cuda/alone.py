@@ -148,6 +148,7 @@ def _launch(x: ConcreteLaunch) -> dict[str, object]:
         "grid": x.grid,
         "block": x.block,
         "shared_bytes": x.shared_bytes,
+        "carveout": x.carveout,
     }
 
 

@@ -84,6 +84,9 @@ def _launch(call: _Driver, module: Any, one: Mapping[str, Any], arrays: Mapping[
     if shared > _SHARED_WITHOUT_OPT_IN:
         attribute = call.api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         call("cuFuncSetAttribute", function, attribute, shared)
+    if one["carveout"] is not None:
+        attribute = call.api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
+        call("cuFuncSetAttribute", function, attribute, one["carveout"])
     values = [_value(arg, arrays) for arg in one["args"]]
     addresses = np.array([v.ctypes.data for v in values], np.uint64)
     call("cuLaunchKernel", function, *one["grid"], *one["block"], shared, 0, addresses.ctypes.data, 0)

@@ -2,7 +2,8 @@
 
 PyCUDA launches with cuLaunchKernel, which takes no launch attributes: no launch asks for a cluster of blocks,
 and an image that is compiled for one is refused, see `image`. Dynamic shared memory beyond 48 KiB is opted in
-to for each function that needs it.
+to for each function that needs it. How an SM's memory is shared out stays with a function once it is said, so
+a module is loaded once for each choice.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ Pointers = Callable[[str], int]
 """From the name of an array to its address."""
 ScratchPointers = Callable[[ScratchArg], int]
 """From scratch memory to its address."""
+Carveouts = tuple[tuple[str, int], ...]
+"""Kernels whose launches ask for one, in percent."""
 
 KEPT_MODULES = 64
 KEPT_SCRATCH = 8
@@ -42,13 +45,13 @@ class Images:
 
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
-        self._kept: OrderedDict[bytes, Any] = OrderedDict()
+        self._kept: OrderedDict[tuple[bytes, Carveouts], Any] = OrderedDict()
         self._fresh: set[bytes] = set()
         self._scratch: OrderedDict[frozenset[ScratchArg], Resident] = OrderedDict()
 
     def keeps_variables(self, cubin: bytes) -> bool:
         """Whether every launch needs calls of its own. Raises BadImageError."""
-        if cubin not in self._kept and cubin not in self._fresh and has_variables(cubin):
+        if not self._is_kept(cubin) and cubin not in self._fresh and has_variables(cubin):
             self._fresh.add(cubin)
         return cubin in self._fresh
 
@@ -65,7 +68,9 @@ class Images:
         Raises BadImageError, ArrayMemoryError, and PyCUDA's errors for launches that the driver refuses at
         once.
         """
-        module = self._module(cubin)
+        module = self._module(
+            cubin, tuple((x.kernel, x.carveout) for x in launches if x.carveout is not None)
+        )
         kept = self._scratch_for(launches) if scratch is None else None
         if kept is not None:
 
@@ -100,15 +105,19 @@ class Images:
         self._scratch.move_to_end(key)
         return self._scratch[key]
 
-    def _module(self, cubin: bytes) -> Any:
+    def _is_kept(self, cubin: bytes) -> bool:
+        return any(image == cubin for image, _ in self._kept)
+
+    def _module(self, cubin: bytes, carveouts: Carveouts) -> Any:
         if self.keeps_variables(cubin):
             return self._load(cubin)
-        module = self._kept.get(cubin)
+        key = (cubin, carveouts)
+        module = self._kept.get(key)
         if module is None:
             while len(self._kept) >= KEPT_MODULES:
                 self._kept.popitem(last=False)
-            module = self._kept[cubin] = self._load(cubin)
-        self._kept.move_to_end(cubin)
+            module = self._kept[key] = self._load(cubin)
+        self._kept.move_to_end(key)
         return module
 
     def _load(self, cubin: bytes) -> Any:
@@ -131,6 +140,9 @@ class Images:
         if launch.shared_bytes > SHARED_WITHOUT_OPT_IN:
             attribute = self.gpu.cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
             function.set_attribute(attribute, launch.shared_bytes)
+        if launch.carveout is not None:
+            attribute = self.gpu.cuda.function_attribute.PREFERRED_SHARED_MEMORY_CARVEOUT
+            function.set_attribute(attribute, launch.carveout)
         formats, values = [], []
         for a in launch.args:
             if isinstance(a, BufferArg):

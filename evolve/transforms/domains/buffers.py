@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from evolve.dsl.registry import Domain
 from evolve.ir.approximate import approximable
 from evolve.ir.data import index_arrays, is_ordered
-from evolve.ir.effects import Mode
+from evolve.ir.effects import Mode, effects
 from evolve.ir.stmt import Reduce
 from evolve.ir.types import Cache, Priority, Space
-from evolve.ir.visit import leaves
+from evolve.ir.visit import leaves, walk
 from evolve.transforms.domains.rule import Chosen, rule
 from evolve.transforms.view import View
 from evolve.workload.model import FAST_CONTRACTS
@@ -107,6 +107,15 @@ def dividing(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
     assert domain.of is not None
     read = index_arrays(view.loop(chosen[domain.of]).extent)
     yield from (b.name for b in view.kernel.buffers if b.name in read and is_ordered(view.kernel, b.name))
+
+
+@rule
+def outputs(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Arrays of which nothing is said to the caches that the kernel only stores."""
+    used = [a for s in walk(view.kernel.body) for a in effects(s.stmt).accesses]
+    other = {a.buffer for a in used if a.mode is not Mode.WRITE}
+    stored = {a.buffer for a in used if a.mode is Mode.WRITE} - other
+    yield from (b for b in arrays(view, domain, chosen) if b in stored)
 
 
 @rule

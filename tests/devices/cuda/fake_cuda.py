@@ -65,6 +65,7 @@ class FakeCuda:
 
     class function_attribute:  # noqa: N801
         MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
+        PREFERRED_SHARED_MEMORY_CARVEOUT = 9
 
     def __init__(self, kernels: dict[str, Kernel], *, memory: int = 1 << 34, l2: int = 1 << 16) -> None:
         self.kernels = {**HELPERS, **kernels}
@@ -77,6 +78,7 @@ class FakeCuda:
         self.error = 0
         self.hung = False
         self.log: list[str] = []
+        self.carveouts: list[tuple[str, int | None]] = []
         self.driver = FakeDriver(self)
         self.Context = self
         self.Event = lambda: FakeEvent(self)
@@ -330,6 +332,7 @@ class FakeModule:
     def __init__(self, gpu: FakeCuda) -> None:
         self.gpu = gpu
         self.state: dict[str, Any] = {}
+        self.carveouts: dict[str, int] = {}
 
     def get_function(self, name: str) -> FakeFunction:
         if name not in self.gpu.kernels:
@@ -344,6 +347,10 @@ class FakeFunction:
         self.most_shared = 48 << 10
 
     def set_attribute(self, attribute: int, value: int) -> None:
+        if attribute == FakeCuda.function_attribute.PREFERRED_SHARED_MEMORY_CARVEOUT:
+            # It stays with the function, however often that is asked for.
+            self.module.carveouts[self.name] = value
+            return
         if value > 200 << 10:
             raise FakeCuda.LogicError("cuFuncSetAttribute failed: invalid argument")
         assert attribute == FakeCuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -362,6 +369,7 @@ class FakeFunction:
         if block[0] * block[1] * block[2] > 1024 or shared_size > self.most_shared:
             raise FakeCuda.LogicError("cuLaunchKernel failed: invalid argument")
         gpu.log.append(self.name)
+        gpu.carveouts.append((self.name, self.module.carveouts.get(self.name)))
         gpu.now_us += gpu.costs_us.get(self.name, 1.0)
         try:
             gpu.kernels[self.name](Launch(gpu, args, self.module.state, grid))

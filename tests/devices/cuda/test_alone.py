@@ -35,7 +35,10 @@ X = np.arange(10, dtype=np.float32)
 class FakeDriver:
     """Remembers what it is asked for; allocations are numpy arrays. `fails`: a call and its result code."""
 
-    CUfunction_attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8)
+    CUfunction_attribute = SimpleNamespace(
+        CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8,
+        CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT=9,
+    )
 
     def __init__(self, fails: dict[str, int] | None = None) -> None:
         self.fails = fails or {}
@@ -43,6 +46,7 @@ class FakeDriver:
         self.memory: dict[int, np.ndarray[Any, Any]] = {}
         self.sizes: list[int] = []
         self.launched: list[tuple[Any, ...]] = []
+        self.attributes: list[tuple[int, int]] = []
 
     def __getattr__(self, name: str) -> Any:
         def call(*args: Any) -> tuple[Any, ...]:
@@ -84,6 +88,10 @@ class FakeDriver:
         self.launched.append((function, args[:8], contents, scalar, count, len(self.memory[y])))
         return ()
 
+    def on_cuFuncSetAttribute(self, function: bytes, attribute: int, value: int) -> tuple[()]:  # noqa: N802
+        self.attributes.append((attribute, value))
+        return ()
+
     def on_cuMemFree(self, pointer: int) -> tuple[()]:  # noqa: N802
         del self.memory[pointer]
         return ()
@@ -119,6 +127,14 @@ def test_scratch_memory_is_an_allocation_that_the_launches_share(tmp_path: Path)
     first, second = driver.launched
     assert driver.sizes == [40, 24] and not driver.memory
     assert first[-1] == second[-1] == 24, "bytes of the array at the address"
+
+
+def test_a_carveout_is_asked_for_where_a_launch_has_one(tmp_path: Path) -> None:
+    driver = FakeDriver()
+    asking = replace(LAUNCH, carveout=30, shared_bytes=0)
+    with alone(b"\x7fELF", [Run((LAUNCH, asking), {"x": X, "y": 12})]) as job:
+        launch(job.folder, driver)
+    assert driver.attributes == [(8, 64 << 10), (9, 30)]
 
 
 def test_a_refused_launch_is_an_error(tmp_path: Path) -> None:

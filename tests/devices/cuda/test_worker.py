@@ -291,6 +291,15 @@ def test_more_dynamic_shared_memory_is_opted_in_to(
     assert isinstance(got, Executed) and (got.error is None) == (shared_bytes <= 48 << 10)
 
 
+def test_each_launch_has_the_carveout_that_it_asks_for(worker: Worker) -> None:
+    """Though what is asked for stays with a function, and one image may be launched either way."""
+    gpu = worker.timer.gpu.cuda
+    for asked in (None, 50, None, 0, 50):
+        got = worker.answer(Execute(PLAIN, launch("twice", carveout=asked), "a", ("y",)))
+        assert isinstance(got, Executed) and got.error is None
+        assert [c for name, c in gpu.carveouts if name == "twice"][-1] == asked
+
+
 def test_a_kernel_that_does_not_end(worker: Worker) -> None:
     fault = execute(worker, "hang", limit_s=0.05).fault
     assert fault is not None and fault.kind == "timeout" and fault.sticky
