@@ -263,10 +263,9 @@ class Variables(Evaluator):
     def _accumulates(self, place: Load) -> bool:
         if not self._loops or self._speculative:
             return False
-        if self._is_register(place.buffer) and self._registers[place.buffer] >= len(self._loops):
-            return False
+        around = self._loops[self._registers.get(place.buffer, 0) :]
         used = {x.name for i in place.indices for x in subexpressions(i) if isinstance(x, Var)}
-        return self._loops[-1] not in used
+        return any(loop not in used for loop in around)
 
     def _is_register(self, buffer: str) -> bool:
         return buffer in self._registers

@@ -6,8 +6,12 @@ besides its start at zero: a contribution, with or without a weight w, and a res
     b sum= exp(e - safe(m)) * w      b = b * exp(old - safe(m))          b = b * exp(old - m)
 
 where `exp` may be the approximate one and `safe(m)` is 0 in place of -inf. The last form, without `safe`,
-ends the sum: b is then relative to the m that the source uses. What is asked of them is checked in
-`legality.online`.
+ends the sum: b is then relative to the m that the source uses. A contribution may have its exponential from
+a *power*, a variable that several contributions share:
+
+    p = exp(e - safe(m))             b sum= p            c sum= p * w
+
+What is asked of them is checked in `legality.online`.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from evolve.ir.expr import Binary, BinaryOp, Call, Const, Expr, Load, Select
 from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Leaf, Reduce, Store
 from evolve.ir.types import SUM, DType
-from evolve.ir.visit import leaves, loads
+from evolve.ir.visit import children, leaves, loads
 
 OLD, NEW = 1, 2
 """Read slots of a rescaling: the scale that the sum has, and that which it gets. Slot 0 is the sum."""
@@ -113,16 +117,63 @@ def with_power(value: Expr, power: Expr) -> Expr:
     return replace(value, lhs=power) if value.lhs is old else replace(value, rhs=power)
 
 
-def scaled_buffers(kernel: Kernel) -> frozenset[str]:
-    """Buffers with a rescaling."""
-    return frozenset(leaf.buffer for leaf, _ in leaves(kernel.body) if rescaling(leaf) is not None)
+@dataclass(frozen=True)
+class Scaled:
+    """The buffers of a kernel whose contents are relative to a maximum of their time.
+
+    sums    those with a rescaling
+    powers  variables with an exponential for them, and copies of these
+    """
+
+    sums: frozenset[str] = frozenset()
+    powers: frozenset[str] = frozenset()
+
+    @staticmethod
+    def of(kernel: Kernel) -> Scaled:
+        """Those of a kernel; a kernel without rescalings has none."""
+        found = [leaf for leaf, _ in leaves(kernel.body)]
+        sums = frozenset(leaf.buffer for leaf in found if rescaling(leaf) is not None)
+        if not sums:
+            return Scaled()
+        powers = frozenset(leaf.buffer for leaf in found if _is_power(leaf))
+        while more := {x.buffer for x in found if _copied(x) in powers} - powers:
+            powers |= more
+        return Scaled(sums, powers)
+
+    def term(self, leaf: Leaf) -> Term | None:
+        """The exponential that a statement evaluates, for itself or as a power; None for all others."""
+        if leaf.origin is None:
+            return None
+        if isinstance(leaf, Store):
+            return term(leaf.value) if leaf.buffer in self.powers and _is_power(leaf) else None
+        return term(leaf.value) if leaf.buffer in self.sums and leaf.monoid == SUM else None
+
+    def power_slot(self, leaf: Leaf) -> int | None:
+        """The read slot of the power that a contribution adds, or its product; None for all others."""
+        if leaf.origin is None or not isinstance(leaf, Reduce) or self.term(leaf) is not None:
+            return None
+        if leaf.buffer not in self.sums or leaf.monoid != SUM:
+            return None
+        value = leaf.value
+        product = isinstance(value, Binary) and value.op is BinaryOp.MUL
+        factors = children(value) if product else (value,)
+        found = [n for n, x in enumerate(loads(value)) if x.buffer in self.powers]
+        return found[0] if len(found) == 1 and any(self._is_read(x) for x in factors) else None
+
+    def _is_read(self, e: Expr) -> bool:
+        return isinstance(e, Load) and e.buffer in self.powers and not any(loads(i) for i in e.indices)
 
 
-def contribution(leaf: Leaf, scaled: frozenset[str]) -> Term | None:
-    """What a statement adds to a scaled buffer; None for all others."""
-    if leaf.buffer not in scaled or not isinstance(leaf, Reduce) or leaf.monoid != SUM or leaf.origin is None:
-        return None
-    return term(leaf.value)
+def _is_power(leaf: Leaf) -> bool:
+    if not isinstance(leaf, Store) or leaf.origin is None or term(leaf.value) is None:
+        return False
+    return difference(leaf.value) is not None
+
+
+def _copied(leaf: Leaf) -> str | None:
+    """What a copy without origin copies."""
+    copies = isinstance(leaf, Store) and leaf.origin is None and isinstance(leaf.value, Load)
+    return leaf.value.buffer if copies and isinstance(leaf.value, Load) else None
 
 
 def difference(e: Expr) -> Binary | None:

@@ -7,7 +7,7 @@
 `analysis`   a model and its conflicts, shared by placing and proving
 `asynchronous`  when copies that are only started have happened
 `conflicts`  accesses that meet in a cell, and which of them barriers order
-`flow`       who wrote the value that is read
+`flow`       who wrote the value that is read; `congruence` what of the source computes the same
 `proof`      what all checks share; `witness` and `repairs` put findings into words
 
 The checks, in the order in which `prove` runs them: `limits`, `uniform`, `bounds`, `equality`, `races`

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from evolve.ir.poly import NonAffineError, limited
+import islpy as isl
+
+from evolve.ir.poly import IslObject, NonAffineError, limited
 from evolve.ir.stmt import Store
 from evolve.legality.instances import Statement
 from evolve.legality.proof import Finding, Proof, refuted, unknown
@@ -56,7 +58,7 @@ def _one(p: Proof, src: Statement, performers: list[Statement]) -> list[Finding]
     if isinstance(src.leaf, Store) and src.leaf.buffer in p.source.model.declared:
         return []
     missing = src.instances.intersect_params(p.target.sizes.known).subtract(done)
-    if missing.is_empty():
+    if missing.is_empty() or _performed_elsewhere(p, src, missing):
         return []
     witness = sample_instance(p.source.model, missing)
     return [refuted("E-COVERAGE", f"{describe(src)} is not performed everywhere", witness)]
@@ -64,3 +66,12 @@ def _one(p: Proof, src: Statement, performers: list[Statement]) -> list[Finding]
 
 def _has_effect(p: Proof, st: Statement) -> bool:
     return st.leaf.buffer not in p.target.declared
+
+
+def _performed_elsewhere(p: Proof, src: Statement, missing: IslObject) -> bool:
+    """Whether others that compute the same are performed; what reads it is for `value_flow`."""
+    like = p.congruence
+    if like is None or src.leaf.buffer not in p.source.model.declared:
+        return False
+    wanted = isl.UnionSet.from_set(missing).apply(like.to_first)
+    return bool(wanted.is_subset(p.provenance.range().apply(like.to_first)))

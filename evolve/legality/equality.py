@@ -16,12 +16,12 @@ from evolve.ir.approximate import is_approximate, stands_for
 from evolve.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var
 from evolve.ir.poly import Frame, IslObject, NonAffineError, limited
 from evolve.ir.printer import print_expr
-from evolve.ir.scaled import contribution, rescaling
+from evolve.ir.scaled import rescaling
 from evolve.ir.stmt import Reduce
 from evolve.ir.types import DType, Space
 from evolve.ir.visit import children, loads, subexpressions
 from evolve.legality.instances import Statement
-from evolve.legality.producers import Performed, holders, producers
+from evolve.legality.producers import Performed, holds, producers
 from evolve.legality.proof import Finding, Proof, refuted
 from evolve.legality.witness import describe, sample_instance
 from evolve.workload.model import FAST_CONTRACTS
@@ -150,7 +150,7 @@ def _paired(p: Proof, st: Statement, src: Statement) -> Slots:
     if p.source.model.buffers[a.buffer].dtype is not p.target.buffers[b.buffer].dtype:
         raise MismatchError(a.value, b.value)
     slots = Slots()
-    added = contribution(b, p.scaled)
+    added = p.scaled.term(b)
     comparison = _Comparison(p, st, Performed.by_origin(p, st, src), slots)
     comparison.compare(a.value, b.value if added is None else added.plain, st.instances)
     if added is not None:
@@ -199,7 +199,7 @@ class _Comparison:
         """Whether the target has no load here of what holds the values that the source keeps in a buffer."""
         if s.buffer not in self.p.source.model.declared:
             return False
-        return not isinstance(t, Load) or t.buffer not in holders(self.p, s.buffer)
+        return not isinstance(t, Load) or not holds(self.p, t.buffer, s.buffer)
 
     def _stored(self, s: Load, t: Expr, where: IslObject) -> None:
         """The target computes what the source has stored and loads here."""

@@ -98,6 +98,14 @@ def producers(performed: Performed, slot: int, where: IslObject) -> list[Perform
     return out
 
 
+def holds(p: Proof, held: str, buffer: str) -> bool:
+    """Whether a buffer of the target may hold values which the source keeps in `buffer`, or equal ones."""
+    if held in holders(p, buffer):
+        return True
+    like = p.congruence
+    return like is not None and any(held in holders(p, b) for b in like.buffers_like(buffer))
+
+
 def holders(p: Proof, buffer: str) -> frozenset[str]:
     """Buffers of the target that may hold values which the source keeps in `buffer`: written by what performs
     its stores, or by copies and combinations of these."""

@@ -9,11 +9,12 @@ import islpy as isl
 
 from evolve.dsl.diagnostic import Diagnostic
 from evolve.ir.expr import Cast, Expr, Load
-from evolve.ir.poly import IslObject, NonAffineError, canonical_term, context
+from evolve.ir.poly import IslObject, NonAffineError, canonical_term, context, limited
 from evolve.ir.printer import print_expr
-from evolve.ir.scaled import scaled_buffers
+from evolve.ir.scaled import Scaled
 from evolve.ir.visit import substitute
-from evolve.legality.analysis import Analysis
+from evolve.legality.analysis import SET_UP, Analysis
+from evolve.legality.congruence import Congruence
 from evolve.legality.finding import determined
 from evolve.legality.flow import Flow
 from evolve.legality.instances import ModelError, Statement
@@ -45,6 +46,12 @@ class Original:
     model: Model
     flow: Flow
     by_id: dict[str, Statement]
+
+    @cached_property
+    def congruence(self) -> Congruence:
+        """Its statements that compute the same."""
+        with limited(SET_UP * self.flow.operations):
+            return Congruence(self.model, self.flow)
 
     @staticmethod
     def of(model: Model, operations: int) -> Original:
@@ -170,9 +177,16 @@ class Proof:
         return {}
 
     @cached_property
-    def scaled(self) -> frozenset[str]:
-        """Target buffers that are kept relative to a maximum that still grows."""
-        return scaled_buffers(self.target.kernel)
+    def congruence(self) -> Congruence | None:
+        """What of the source computes the same. None where nothing does, and under `exact`: sets of
+        contributions are compared, and there their order counts."""
+        exact = self.limits.numerics == "exact"
+        return self.source.congruence if not exact and self.source.congruence.any else None
+
+    @cached_property
+    def scaled(self) -> Scaled:
+        """What the target keeps relative to a maximum that still grows."""
+        return Scaled.of(self.target.kernel)
 
     @cached_property
     def real(self) -> list[Statement]:

@@ -12,7 +12,6 @@ import islpy as isl
 
 from evolve.dsl.diagnostic import Diagnostic
 from evolve.ir.poly import IslObject, NonAffineError, limited
-from evolve.ir.scaled import contribution
 from evolve.ir.stmt import Reduce
 from evolve.ir.types import Space
 from evolve.legality.equality import MismatchError, pair_loads
@@ -48,7 +47,7 @@ def _statement(p: Proof, st: Statement) -> list[Finding]:
         pairs = pair_loads(p, st, src)
     out: list[Finding] = []
     done: set[tuple[int, int]] = set()
-    added = contribution(st.leaf, p.scaled)
+    added = p.scaled.term(st.leaf)
     if added is not None:
         # Which maximum it is relative to is for `online`.
         pairs = [x for x in pairs if x.target != added.slot]
@@ -147,6 +146,15 @@ def _compare(p: Proof, got: Value, want: Value, link: IslObject, what: str) -> F
 
 
 def _same(p: Proof, got: IslObject, want: IslObject, what: str, *, adds: bool = False) -> Finding | None:
+    """Equal, or of statements of the source that compute the same."""
+    finding = _equal(p, got, want, what, adds=adds)
+    like = None if finding is None else p.congruence
+    if like is None or (adds and not (like.distinct(got) and like.distinct(want))):
+        return finding
+    return None if like.first(got).is_equal(like.first(want)) else finding
+
+
+def _equal(p: Proof, got: IslObject, want: IslObject, what: str, *, adds: bool = False) -> Finding | None:
     code = "E-REDUCTION" if adds else "E-FLOW"
     extra = got.subtract(want)
     if not extra.is_empty():

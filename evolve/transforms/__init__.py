@@ -18,6 +18,7 @@ it checks a cheap local precondition and leaves it to `evolve.legality` whether 
 `grids`       grid_reduce, persistent
 `scans`       scan
 `online`      online
+`reuse`       reuse
 `knowledge`   specialize
 `apply`       a statement, or a program, applied
 `moves`       the statements whose preconditions hold next; which to try a primitive's description says, by

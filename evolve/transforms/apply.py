@@ -19,7 +19,7 @@ from evolve.transforms.names import NameTable
 _FAMILIES = (
     *("balance", "given", "grids", "hints", "iteration", "knowledge", "layouts", "loops", "mapping"),
     *("memory", "nests", "online", "overlap", "precision", "private", "recompute", "reductions"),
-    *("resources", "scans", "turns", "writes"),
+    *("resources", "reuse", "scans", "turns", "writes"),
 )
 for _family in _FAMILIES:
     import_module(f"evolve.transforms.{_family}")  # registers its primitives

@@ -7,7 +7,8 @@
                                                 s[] = s[] * exp(m[] - m[])
 
 Where both are shared out among threads, each has a maximum and a sum of its own, m_part and s_part; the last
-statement then brings its sum to the common maximum, before the sums are combined.
+statement then brings its sum to the common maximum, before the sums are combined. Where both sweeps compute
+the exponents, the joined one does so twice, too.
 """
 
 from __future__ import annotations
@@ -20,12 +21,30 @@ from evolve.dsl.diagnostic import RefusedError
 from evolve.ir.expr import Binary, BinaryOp, Expr, Load, var
 from evolve.ir.kernel import Kernel
 from evolve.ir.scaled import difference, exp_of_difference, power_in, safe, with_power
-from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Reduce, Stmt, Store
+from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Leaf, Reduce, Stmt, Store
 from evolve.ir.types import MAX, SUM, Space
-from evolve.ir.visit import fresh, leaves, rewrite, substitute, substitute_block, variables, walk
+from evolve.ir.visit import (
+    Site,
+    children,
+    fresh,
+    leaves,
+    rewrite,
+    substitute,
+    substitute_block,
+    variables,
+    walk,
+)
 from evolve.transforms.call import Call, Result, transform
-from evolve.transforms.edit import extent_at, loop_at, touched
+from evolve.transforms.edit import declared_in, extent_at, loop_at, touched
 from evolve.transforms.names import taken_names
+
+
+@dataclass(frozen=True)
+class _Total:
+    """A sum, and the loops inside the sweep over its cells."""
+
+    update: Reduce
+    loops: tuple[For, ...]
 
 
 @dataclass(frozen=True)
@@ -35,7 +54,7 @@ class _Sweeps:
     first: tuple[For, ...]
     second: tuple[For, ...]
     top: Reduce
-    totals: tuple[Reduce, ...]
+    totals: tuple[_Total, ...]
     scale: Load
 
 
@@ -70,13 +89,15 @@ def _sweeps(kernel: Kernel, first: tuple[str, ...], second: tuple[str, ...]) -> 
                 f"{a.var} and {b.var} are not loops of one extent and kind",
                 repair="split and bind both sweeps alike",
             )
-    tops = [leaf for leaf, _ in leaves(one[-1].body)]
-    top = tops[0]
+    here, there = declared_in(one[-1].body), declared_in(two[-1].body)
+    tops = [leaf for leaf, _ in leaves(one[-1].body) if leaf.buffer not in here]
+    top = tops[0] if tops else None
     if len(tops) != 1 or not isinstance(top, Reduce) or top.monoid != MAX:
         raise RefusedError("E-ONLINE-FORM", f"{first[-1]} does not hold one maximum and nothing else")
-    totals = tuple(leaf for leaf, _ in leaves(two[-1].body) if isinstance(leaf, Reduce))
-    scales = [_scale(x) for x in totals]
-    if len(totals) != len(list(leaves(two[-1].body))) or None in scales or len(set(scales)) != 1:
+    totals = tuple((x, site) for x, site in leaves(two[-1].body) if x.buffer not in there)
+    powers = {x.buffer: x for x, _ in leaves(two[-1].body) if x.buffer in there and _is_power(x)}
+    scales = [_scale(x, powers) for x, _ in totals]
+    if not totals or None in scales or len(set(scales)) != 1:
         raise RefusedError(
             "E-ONLINE-FORM",
             f"{second[-1]} does not hold sums of exp(e - m), or of it by a weight, and nothing else",
@@ -84,10 +105,9 @@ def _sweeps(kernel: Kernel, first: tuple[str, ...], second: tuple[str, ...]) -> 
     (scale,) = set(scales)
     assert scale is not None
     inside = {s.stmt.var for n in (one, two) for s in walk(n[-1].body) if isinstance(s.stmt, For)}
-    cells = (*top.indices, *scale.indices, *(i for x in totals for i in x.indices))
-    if any(inside & variables(i) for i in cells):
+    if any(inside & variables(i) for i in (*top.indices, *scale.indices)):
         raise RefusedError(
-            "E-ONLINE-FORM", f"inside {first[-1]} and {second[-1]} the cells are not the same all over"
+            "E-ONLINE-FORM", f"inside {first[-1]} and {second[-1]} the maximum is not the same all over"
         )
     of_each = {x.var for x in two} & frozenset().union(*map(variables, scale.indices), frozenset())
     if of_each:
@@ -95,14 +115,34 @@ def _sweeps(kernel: Kernel, first: tuple[str, ...], second: tuple[str, ...]) -> 
             "E-ONLINE-FORM",
             f"each iteration of {min(of_each)} has a maximum of its own, it is no sweep for one",
         )
-    return _Sweeps(one, two, top, totals, scale)
+    sums = tuple(_Total(x, _moving(x, site)) for x, site in totals if isinstance(x, Reduce))
+    return _Sweeps(one, two, top, sums, scale)
 
 
-def _scale(total: Reduce) -> Load | None:
-    """The m that a sum of exp(e - m) is relative to."""
-    power = power_in(total.value) if total.monoid == SUM else None
+def _is_power(leaf: Leaf) -> bool:
+    """Whether a variable gets an `exp(e - m)`."""
+    step = difference(leaf.value) if isinstance(leaf, Store) else None
+    return step is not None and isinstance(step.rhs, Load)
+
+
+def _scale(total: Leaf, powers: dict[str, Leaf]) -> Load | None:
+    """The m that a sum of exp(e - m) is relative to; the exponential may be in one of `powers`."""
+    if not isinstance(total, Reduce) or total.monoid != SUM:
+        return None
+    power = power_in(total.value)
+    if power is None:
+        product = isinstance(total.value, Binary) and total.value.op is BinaryOp.MUL
+        factors = children(total.value) if product else (total.value,)
+        kept = [powers[x.buffer] for x in factors if isinstance(x, Load) and x.buffer in powers]
+        power = kept[0].value if len(kept) == 1 else None
     step = None if power is None else difference(power)
     return step.rhs if step is not None and isinstance(step.rhs, Load) else None
+
+
+def _moving(total: Reduce, site: Site) -> tuple[For, ...]:
+    """The loops of the sweep, outermost first, in which a sum has a cell for each iteration."""
+    used = frozenset[str]().union(*map(variables, total.indices))
+    return tuple(x for x in site.loops if x.var in used)
 
 
 def _fused(s: _Sweeps, taken: set[str], note: str) -> For:
@@ -114,11 +154,10 @@ def _fused(s: _Sweeps, taken: set[str], note: str) -> For:
     factor = exp_of_difference(Load(name, (), dtype), safe(own))
 
     def relative(x: Stmt) -> Stmt | None:
-        if not isinstance(x, Reduce):
-            return None
-        power = power_in(x.value)
+        power = power_in(x.value) if isinstance(x, Store | Reduce) else None
         step = None if power is None else difference(power)
-        assert step is not None
+        if not isinstance(x, Store | Reduce) or step is None or step.rhs != s.scale:
+            return None
         return replace(x, value=with_power(x.value, exp_of_difference(step.lhs, safe(own), power)))
 
     second = substitute_block(rewrite(s.second[-1].body, relative), names)
@@ -126,7 +165,7 @@ def _fused(s: _Sweeps, taken: set[str], note: str) -> For:
         Alloc(Buffer(name, dtype, (), Space.REGISTER)),
         Store(name, (), own),
         *s.first[-1].body.stmts,
-        *(_times(x, names, factor) for x in s.totals),
+        *(_times(x, names, factor, taken, note) for x in s.totals),
         *second.stmts,
     )
     for loop in reversed(s.first):
@@ -139,7 +178,7 @@ def _fused(s: _Sweeps, taken: set[str], note: str) -> For:
 def _ending(s: _Sweeps, taken: set[str], note: str) -> tuple[Stmt, ...]:
     """The sums brought to the maximum that the source takes, by each thread that has one."""
     dtype = s.top.value.dtype
-    cells = frozenset[str]().union(*(variables(i) for x in s.totals for i in x.indices))
+    cells = frozenset[str]().union(*(variables(i) for x in s.totals for i in x.update.indices))
     names: dict[str, Expr] = {}
     loops = []
     for a, b in zip(s.first, s.second, strict=True):
@@ -148,17 +187,26 @@ def _ending(s: _Sweeps, taken: set[str], note: str) -> tuple[Stmt, ...]:
             loops.append(replace(a, var=name, note=note))
             names |= {a.var: var(name), b.var: var(name)}
     own = Load(s.top.buffer, tuple(substitute(i, names) for i in s.top.indices), dtype)
-    out = tuple[Stmt, ...](_times(x, names, exp_of_difference(own, s.scale)) for x in s.totals)
+    factor = exp_of_difference(own, s.scale)
+    out = tuple[Stmt, ...](_times(x, names, factor, taken, note) for x in s.totals)
     for loop in reversed(loops):
         out = (replace(loop, body=Block(out)),)
     return out
 
 
-def _times(total: Reduce, names: dict[str, Expr], factor: Expr) -> Store:
-    """A sum multiplied, in the loops that `names` gives."""
-    at = tuple(substitute(i, names) for i in total.indices)
-    own = Load(total.buffer, at, factor.dtype)
-    return Store(total.buffer, at, Binary(BinaryOp.MUL, own, factor, factor.dtype))
+def _times(total: _Total, names: dict[str, Expr], factor: Expr, taken: set[str], note: str) -> Stmt:
+    """A sum multiplied: all its cells, in the loops of the sweep that `names` gives."""
+    loops = []
+    for x in total.loops:
+        taken.add(name := fresh(f"{x.var}.scale", taken))
+        names = {**names, x.var: var(name)}
+        loops.append(replace(x, var=name, note=note))
+    at = tuple(substitute(i, names) for i in total.update.indices)
+    own = Load(total.update.buffer, at, factor.dtype)
+    out: Stmt = Store(total.update.buffer, at, Binary(BinaryOp.MUL, own, factor, factor.dtype))
+    for x in reversed(loops):
+        out = replace(x, body=Block((out,)))
+    return out
 
 
 def _placed(kernel: Kernel, s: _Sweeps, fused: For, ending: tuple[Stmt, ...]) -> Block:

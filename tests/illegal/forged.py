@@ -13,7 +13,14 @@ from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Alloc, Barrier, Block, Commit, For, If, Origin, Reduce, Stmt, Store, Wait
 from evolve.ir.types import MAX, MIN, Cache, DType, LoopKind
 from evolve.ir.visit import map_block_exprs, map_expr, rewrite, substitute_block
-from tests.illegal import forged_layouts, forged_online, forged_prefetch, forged_reports, forged_scans
+from tests.illegal import (
+    forged_layouts,
+    forged_online,
+    forged_powers,
+    forged_prefetch,
+    forged_reports,
+    forged_scans,
+)
 from tests.illegal.forging import (
     FORGED,
     Forged,
@@ -35,6 +42,7 @@ __all__ = [
     "Forged",
     "forged_layouts",
     "forged_online",
+    "forged_powers",
     "forged_prefetch",
     "forged_reports",
     "forged_scans",

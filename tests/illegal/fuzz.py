@@ -46,6 +46,7 @@ MODES = ("legal", "forgiven", "mutated", "mutated-late", "good-damaged", "good-d
 MOST_LOOPS = 24
 FIXED: dict[str, tuple[int, ...]] = {
     "accumulate": (32, 64, 40),
+    "attention": (8, 16, 6),
     "batched_matmul": (4, 8, 6),
     "blur": (2, 4, 8),
     "column_sum": (32, 64, 36),
@@ -70,6 +71,7 @@ FIXED: dict[str, tuple[int, ...]] = {
     "row_sum": (32, 64, 40),
     "running_sum": (16, 32, 17),
     "saxpy": (64, 128, 100),
+    "scores": (16, 24, 40),
     "segments": (32, 64, 40),
     "softmax": (32, 64, 48),
     "spmv": (32, 64, 40),

@@ -33,6 +33,7 @@ NAMES = tuple(FILES)
 
 SMALL: dict[str, dict[str, int | float]] = {
     "accumulate": {"rows": 9, "cols": 70},
+    "attention": {"heads": 2, "seq": 5, "scale": 0.25},
     "batched_matmul": {"batch": 3, "m": 9, "n": 11, "k": 6},
     "blur": {"strips": 2, "cols": 37},
     "column_sum": {"rows": 37, "cols": 45},
@@ -57,6 +58,7 @@ SMALL: dict[str, dict[str, int | float]] = {
     "row_sum": {"rows": 9, "cols": 70},
     "running_sum": {"rows": 5, "cols": 16},
     "saxpy": {"n": 150, "alpha": 1.5},
+    "scores": {"rows": 5, "cols": 24},
     "segments": {"n": 37, "list_size": 150, "x_size": 40},
     "softmax": {"rows": 5, "cols": 64},
     "spmv": {"rows": 37, "col_size": 210, "x_size": 41},

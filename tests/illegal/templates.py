@@ -106,6 +106,11 @@ TEMPLATES: dict[str, list[str]] = {
     "relax": [
         "split(r, 16)\nbind(r.o, grid.x)\nbind(r.i, thread.x)\n",
     ],
+    "attention": [
+        "specialize(seq % 8 == 0)\nbind(h, grid.y)\nsplit(i, 8)\nbind(i.o, grid.x)\nbind(i.i, thread.x)\n"
+        "split([j, j_2], 2)\nonline(j.o, j_2.o)\ndistribute(j.i)\ndistribute(j_2.i)\n"
+        "reuse(s, instead_of=s_2)\n",
+    ],
     "conv1d": [
         "specialize(taps == 4 and n % 4 == 0)\nbind(b, grid.y)\nsplit(t, 64)\nsplit(t.i, 4)\n"
         "bind(t.o, grid.x)\nbind(t.i.o, thread.x)\nw = stage(signal, at=t.i.o, scope=register)\n"
@@ -247,6 +252,19 @@ TEMPLATES: dict[str, list[str]] = {
         "split(r, 4)\nbind(r.o, grid.x)\nbind(r.i, thread.x)\nonline(c, c_2)\n",
         "specialize(cols % 8 == 0 and rows % 4 == 0)\nsplit(r, 4)\nbind(r.o, grid.x)\nbind(r.i, thread.y)\n"
         "split([c, c_2], 8)\nwarp_reduce([c.i, c_2.i])\nonline([c.o, c.i], [c_2.o, c_2.i])\n",
+    ],
+    "scores": [
+        "specialize(rows % 8 == 0 and cols % 4 == 0)\nsplit(r, 8)\nbind(r.o, grid.x)\nsplit([c, c_2], 4)\n"
+        "split([c.i, c_2.i], 2)\nonline([c.o, c.i.o], [c_2.o, c_2.i.o])\ndistribute(c.i.i)\n"
+        "distribute(c_2.i.i)\nreuse(s, instead_of=s_2)\ndistribute(r.i)\nreorder([c.o, r.i.3])\n"
+        "ws = stage(w, at=c.o, scope=shared)\nvs = stage(v, at=c.o, scope=shared)\n"
+        "split([ws.0, vs.0], 8)\nbind([ws.0.i, vs.0.i], thread.x)\n"
+        "bind([r.i.0, r.i.1, r.i.2, r.i.3, r.i.4, r.i.5, r.i.6], thread.x)\n",
+        "split(r, 4)\nbind(r.o, grid.x)\nbind(r.i, thread.x)\nonline(c, c_2)\n",
+        "specialize(rows % 4 == 0)\nsplit(r, 4)\nbind(r.o, grid.x)\nsplit([k, k_2], 2)\n"
+        "reorder([k.i, k.o])\nreorder([k_2.i, k_2.o])\nbind(r.i, thread.y)\nwarp_reduce([k.i, k_2.i])\n"
+        "split([e, e_2, e_3], 2)\nonline(c, c_2)\nreuse(s, instead_of=s_2)\n"
+        "bind([e.i, e_2.i, e_2.i.scale, e_2.i.scale_2, e_3.i], thread.x)\n",
     ],
     "cumsum": [
         "specialize(cols == 256)\nbind(r, grid.x)\nx_row = stage(x, at=r, scope=register)\n"

@@ -22,7 +22,7 @@ from typing import Any
 from evolve.ir.expr import Expr
 from evolve.ir.kernel import Kernel
 from evolve.ir.launches import launches, scratch
-from evolve.ir.scaled import scaled_buffers
+from evolve.ir.scaled import Scaled
 from evolve.ir.stmt import For, Leaf, Store
 from evolve.ir.types import LoopKind
 from evolve.ir.visit import leaves, local_buffers, walk
@@ -286,7 +286,7 @@ def execute(
     `claims` is filled with what statements claim to be.
     Raises FaultError, and UnjudgedError for what this module has no meaning for.
     """
-    if scaled_buffers(kernel):
+    if Scaled.of(kernel).sums:
         raise UnjudgedError("a sum kept relative to a maximum: symbols know no algebra of exponentials")
     rng = random.Random(seed)
     now = Now()

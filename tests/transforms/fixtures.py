@@ -25,7 +25,7 @@ from evolve.ir.expr import (
 )
 from evolve.ir.kernel import Contents, Kernel, Scalar
 from evolve.ir.scope import ranges_at
-from evolve.ir.stmt import Alloc, Block, If, Reduce, Store
+from evolve.ir.stmt import Alloc, Block, If, Reduce, Stmt, Store
 from evolve.ir.types import MAX, SUM, DType, LoopKind, Space
 from evolve.ir.visit import map_block_exprs, map_expr
 from evolve.transforms.apply import Applied, apply_program
@@ -173,6 +173,61 @@ def pooling() -> Kernel:
             "pooling",
             ("x", "v", "y", "rows", "cols"),
             (buf("x", rows, cols), buf("v", rows, cols), buf("y", rows)),
+            SIZES,
+            Block((loop("row", rows, *body, kind=LoopKind.PARALLEL),)),
+        )
+    )
+
+
+def scores() -> Kernel:
+    """Attention of four features: for s[c] = x[row] . w[c], the mean of v[c] weighted by exp(s[c] - max s).
+
+    Lifted as people write it: the scores computed twice, the exponential in a variable.
+    """
+    rows, cols, row = var("rows"), var("cols"), var("row")
+    four = index(4)
+
+    def score(into: str, c: str, k: str, first: int) -> tuple[Stmt, ...]:
+        product = op(BinaryOp.MUL, ld("x", row, var(k)), ld("w", var(c), var(k)))
+        at = origin(f"S{first + 1}", "row", c, k)
+        return (
+            Alloc(buf(into, space=Space.REGISTER)),
+            Store(into, (), Const(0.0, F32), origin(f"S{first}", "row", c)),
+            loop(k, four, Reduce(into, (), SUM, product, at)),
+        )
+
+    def scaled(s: str) -> Expr:
+        return op(BinaryOp.MUL, ld(s), Const(2.0, F32))
+
+    power = Call("exp", (op(BinaryOp.SUB, scaled("s_2"), ld("m")),), F32)
+    weighted = op(BinaryOp.MUL, ld("p"), ld("v", var("c_2"), var("e_2")))
+    mean = op(BinaryOp.DIV, ld("a", var("e_3")), ld("t"))
+    body = (
+        Alloc(buf("m", space=Space.REGISTER)),
+        Store("m", (), Const(float("-inf"), F32), origin("S0", "row")),
+        loop(
+            "c", cols, *score("s", "c", "k", 1), Reduce("m", (), MAX, scaled("s"), origin("S3", "row", "c"))
+        ),
+        Alloc(buf("t", space=Space.REGISTER)),
+        Store("t", (), Const(0.0, F32), origin("S4", "row")),
+        Alloc(buf("a", four, space=Space.REGISTER)),
+        loop("e", four, Store("a", (var("e"),), Const(0.0, F32), origin("S5", "row", "e"))),
+        loop(
+            "c_2",
+            cols,
+            *score("s_2", "c_2", "k_2", 6),
+            Alloc(buf("p", space=Space.REGISTER)),
+            Store("p", (), power, origin("S8", "row", "c_2")),
+            Reduce("t", (), SUM, ld("p"), origin("S9", "row", "c_2")),
+            loop("e_2", four, Reduce("a", (var("e_2"),), SUM, weighted, origin("S10", "row", "c_2", "e_2"))),
+        ),
+        loop("e_3", four, Store("y", (row, var("e_3")), mean, origin("S11", "row", "e_3"))),
+    )
+    return checked(
+        Kernel(
+            "scores",
+            ("x", "w", "v", "y", "rows", "cols"),
+            (buf("x", rows, four), buf("w", cols, four), buf("v", cols, four), buf("y", rows, four)),
             SIZES,
             Block((loop("row", rows, *body, kind=LoopKind.PARALLEL),)),
         )
@@ -399,6 +454,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "cascade": cascade,
     "tempered": tempered,
     "pooling": pooling,
+    "scores": scores,
     "layernorm": layernorm,
     "mirrored": mirrored,
     "last": last,

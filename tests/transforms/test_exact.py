@@ -31,6 +31,12 @@ CASES = {
         "online([c.o.o, c.o.i], [c_2.o.o, c_2.o.i])",
     ),
     "online with weights": ("pooling", "split([c, c_2], 4)\nonline(c.o, c_2.o)"),
+    "online with computed exponents": ("scores", "split([c, c_2], 4)\nonline(c.o, c_2.o)"),
+    "online with exponents computed once": (
+        "scores",
+        "specialize(cols % 5 == 0)\nsplit([c, c_2], 5)\nonline(c.o, c_2.o)\ndistribute(c.i)\n"
+        "distribute(c_2.i)\nreuse(s, instead_of=s_2)",
+    ),
     "accumulate_in_register": ("column_sum", "split(r, 8)\naccumulate_in_register(r.i, y)"),
     "scan by lanes": ("running", f"{LANES}split(c, 3)\nsplit(c.o, 8)\nscan(c.o.i)"),
     "scan by a block": ("running", "split(c, 2)\nsplit(c.o, 32)\nscan(c.o.i)"),
@@ -41,11 +47,19 @@ CASES = {
 def inputs(kernel: Kernel) -> dict[str, np.ndarray]:
     """Whole numbers where `exp` is taken of them, and fractions with large primes elsewhere."""
     whole = kernel.name in ("softmax", "pooling")
+    if kernel.name == "scores":
+        return {n: whole_numbers(r) for n, r in (("x", ROWS), ("w", COLS), ("v", COLS))}
     draw = RNG.integers(-9, 9, size=ROWS * COLS)
     below = [1] * draw.size if whole else list(RNG.choice([3, 7, 101, 65537], size=draw.size))
     x = np.array([Fraction(int(a), int(b)) for a, b in zip(draw, below, strict=True)], dtype=object)
     weights = np.array([Fraction(int(a), 7) for a in RNG.integers(-99, 99, size=x.size)], dtype=object)
     return {"x": x.reshape(ROWS, COLS), "v": weights.reshape(ROWS, COLS)}
+
+
+def whole_numbers(rows: int) -> np.ndarray:
+    """Four for each row, as fractions."""
+    drawn = [Fraction(int(a)) for a in RNG.integers(-3, 4, size=rows * 4)]
+    return np.array(drawn, dtype=object).reshape(rows, 4)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -9,10 +9,14 @@ import numpy as np
 import pytest
 
 from evolve.dsl.diagnostic import RefusedError
-from evolve.ir.expr import Expr, Load, index
-from evolve.ir.visit import map_block_exprs, map_expr
+from evolve.dsl.parser import parse
+from evolve.ir.expr import Binary, Const, Expr, Load, index
+from evolve.ir.stmt import Reduce, Stmt, Store
+from evolve.ir.types import DType
+from evolve.ir.visit import leaves, map_block_exprs, map_expr, rewrite
 from evolve.legality.prove import prove
 from evolve.legality.verdict import Status
+from evolve.transforms.apply import apply_program
 from evolve.transforms.moves import legal_moves
 from evolve.transforms.names import NameTable
 from tests.interpreter import run
@@ -30,6 +34,19 @@ LANES = (
     "split([c, c_2], 8)\nwarp_reduce([c.i, c_2.i])\nonline([c.o, c.i], [c_2.o, c_2.i])"
 )
 KERNELS_OF_SUMS = ("softmax", "pooling")
+SCORES = {
+    "one by one": "online(c, c_2)",
+    "chunks": "split([c, c_2], 4)\nonline(c.o, c_2.o)",
+    "one computation": "online(c, c_2)\nreuse(s, instead_of=s_2)",
+    "rows of threads": (
+        "specialize(rows % 4 == 0 and cols % 2 == 0)\nsplit(row, 4)\nbind(row.o, grid.x)\n"
+        "split([c, c_2], 2)\nonline(c.o, c_2.o)\ndistribute(c.i)\ndistribute(c_2.i)\n"
+        "reuse(s, instead_of=s_2)\ndistribute(row.i)\nreorder([c.o, row.i.3])\n"
+        "stage(w, at=c.o, scope=shared)\n"
+        "bind([row.i.0, row.i.1, row.i.2, row.i.3, row.i.4, row.i.5, row.i.6], thread.x)"
+    ),
+}
+"""Exponents that are computed, exponentials in a variable, sums in the elements of an array."""
 PROGRAMS = {"one by one": "online(c, c_2)", "chunks": CHUNKS, "block": BLOCK, "lanes": LANES}
 
 
@@ -60,6 +77,89 @@ def test_infinities_and_nan_give_what_they_give_in_the_source(of: str, name: str
     want, got = (run(k, given, scalars)["y"].reshape(24, -1) for k in (source, kernel))
     np.testing.assert_allclose(got, want, rtol=1e-9)
     assert np.isnan(want).any(axis=1).sum() >= 4 and np.isfinite(want).all(axis=1).sum() >= 4
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_computed_exponents(name: str) -> None:
+    kernel = applied("scores", SCORES[name]).kernel
+    for sizes in ((4, 2), (8, 6), (4, 12)):
+        assert_same(KERNELS["scores"](), kernel, *sizes)
+    assert verdict("scores", SCORES[name]).status is Status.PROVED
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_infinite_scores_give_what_they_give_in_the_source(name: str) -> None:
+    """Rows whose scores begin with, hold, or are nothing but -inf, inf, NaN."""
+    source, kernel = KERNELS["scores"](), applied("scores", SCORES[name]).kernel
+    rng = np.random.default_rng(9)
+    x, w, v = (rng.uniform(0.5, 1.5, size=(n, 4)) for n in (16, 24, 24))
+    odd = rng.choice([-math.inf, math.inf, math.nan], p=[0.9, 0.08, 0.02], size=24)
+    w[:, 3] = np.where(rng.random(24) < 0.7, odd, w[:, 3])
+    w[:5, 3] = -math.inf
+    x[::2, 3], x[1, 0] = 0.25, -math.inf
+    w[5:, 3] = np.where(np.isneginf(w[5:, 3]), -math.inf, np.where(np.isnan(w[5:, 3]), 1.0, w[5:, 3]))
+    given, scalars = {"x": x, "w": w, "v": v}, {"rows": 16, "cols": 24}
+    for columns in (w, np.where(np.isposinf(w), 0.5, w)):
+        given["w"] = columns
+        want, got = (run(k, given, scalars)["y"].reshape(16, -1) for k in (source, kernel))
+        np.testing.assert_allclose(got, want, rtol=1e-9)
+    assert np.isnan(want).any(axis=1).any() and np.isfinite(want).all(axis=1).any()
+
+
+def test_a_maximum_of_scores_that_are_computed_otherwise_is_refused() -> None:
+    """The maximum is of 2 s, the exponents are 3 s: above it where s > 0."""
+    source = KERNELS["scores"]()
+
+    def tripled(s: Stmt) -> Stmt | None:
+        if not isinstance(s, Store) or s.buffer != "p":
+            return None
+        three = Const(3.0, DType.F32)
+        return replace(s, value=map_expr(s.value, lambda e: three if e == Const(2.0, DType.F32) else e))
+
+    wrong = replace(source, body=rewrite(source.body, tripled))
+    assert wrong != source
+    joined = apply_program(wrong, parse("online(c, c_2)")).kernel
+    found = prove(wrong, joined)
+    assert found.status is Status.REFUTED
+    assert "own exponents" in found.diagnostics[0].message
+
+
+def test_exponentials_multiplied_with_one_another_are_refused() -> None:
+    """Their product grows by the square of the factor."""
+    source = KERNELS["scores"]()
+
+    def weighted(s: Stmt) -> Stmt | None:
+        if not isinstance(s, Reduce) or s.buffer != "a":
+            return None
+        (power,) = [x.value for x, _ in leaves(source.body) if x.buffer == "p"]
+        assert isinstance(s.value, Binary)
+        return replace(s, value=replace(s.value, rhs=power))
+
+    wrong = replace(source, body=rewrite(source.body, weighted))
+    joined = apply_program(wrong, parse("online(c, c_2)")).kernel
+    found = prove(wrong, joined)
+    assert found.status is Status.REFUTED
+    assert any("relative to a maximum of its time" in d.message for d in found.diagnostics)
+
+
+def test_a_maximum_of_other_columns_scores_is_refused() -> None:
+    """The second sweep's scores are those of w[0] for each column: equal expressions, other values."""
+    source = KERNELS["scores"]()
+
+    def of_first(s: Stmt) -> Stmt | None:
+        if not isinstance(s, Reduce) or s.buffer != "s_2":
+            return None
+
+        def first(e: Expr) -> Expr:
+            of_w = isinstance(e, Load) and e.buffer == "w"
+            return replace(e, indices=(index(0), e.indices[1])) if isinstance(e, Load) and of_w else e
+
+        return replace(s, value=map_expr(s.value, first))
+
+    wrong = replace(source, body=rewrite(source.body, of_first))
+    joined = apply_program(wrong, parse("online(c, c_2)")).kernel
+    assert prove(wrong, joined).status is Status.REFUTED
+    assert "own exponents" in prove(wrong, joined).diagnostics[0].message
 
 
 def test_threads_that_may_have_nothing_to_add_are_refused() -> None:

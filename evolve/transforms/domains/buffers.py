@@ -9,9 +9,10 @@ from evolve.dsl.registry import Domain
 from evolve.ir.approximate import approximable
 from evolve.ir.data import index_arrays, is_ordered
 from evolve.ir.effects import Mode, effects
+from evolve.ir.expr import Expr, Load, Var
 from evolve.ir.stmt import Reduce
 from evolve.ir.types import Cache, Priority, Space
-from evolve.ir.visit import leaves, walk
+from evolve.ir.visit import leaves, map_expr, walk
 from evolve.transforms.domains.rule import Chosen, rule
 from evolve.transforms.view import View
 from evolve.workload.model import FAST_CONTRACTS
@@ -122,3 +123,34 @@ def outputs(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
 def shared(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
     """Arrays in shared memory."""
     yield from (name for name, b in view.local.items() if b.space is Space.SHARED and b.extents)
+
+
+@rule
+def evaluated(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Buffers that the kernel declares and computes something into."""
+    found = (leaf.buffer for leaf, _ in leaves(view.kernel.body) if leaf.origin is not None)
+    yield from dict.fromkeys(b for b in found if b in view.local)
+
+
+@rule
+def evaluated_like(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Others of one type and shape that come of the same operations."""
+    assert domain.of is not None
+    like = chosen[domain.of]
+    for name in evaluated(view, domain, chosen):
+        a, b = view.local[like], view.local[name]
+        alike = name != like and (a.dtype, a.extents) == (b.dtype, b.extents)
+        if alike and _operations(view, name) == _operations(view, like):
+            yield name
+
+
+def _operations(view: View, buffer: str) -> list[tuple[str, Expr]]:
+    """For each statement that writes a buffer: its kind, and its value with names of its own left blank."""
+
+    def blank(e: Expr) -> Expr:
+        if isinstance(e, Load) and e.buffer in view.local:
+            return Load("", (), e.dtype)
+        return Var("", e.dtype) if isinstance(e, Var) and e.name in view.loops else e
+
+    found = (leaf for leaf, _ in leaves(view.kernel.body) if leaf.buffer == buffer)
+    return [(type(leaf).__name__, map_expr(leaf.value, blank)) for leaf in found]

@@ -14,6 +14,7 @@ from evolve.ir.stmt import Block, For, If, Leaf, Reduce
 from evolve.ir.types import MAX, SUM, LoopKind, Space
 from evolve.ir.visit import leaves, variables, walk
 from evolve.transforms.domains.rule import Chosen, rule
+from evolve.transforms.edit import declared_in
 from evolve.transforms.mapping import FREE
 from evolve.transforms.order import is_divided_in_order, is_joined_in_order, takes_turns
 from evolve.transforms.view import View
@@ -120,21 +121,21 @@ def segmented(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
 def maxima(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
     """Nests of one maximum, as lists of their loops down to the last that threads share out."""
     for name in view.free:
-        leaf = _only_leaf(view.loop(name).body)
-        if isinstance(leaf, Reduce) and leaf.monoid == MAX:
+        found = _outward(view.loop(name).body)
+        if len(found) == 1 and isinstance(found[0], Reduce) and found[0].monoid == MAX:
             yield _shared_nest(view, name)
 
 
 @rule
 def exponentials(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
-    """Such nests of sums of `exp(e - m)`, weighted or not, after another nest of the same block."""
+    """Such nests of sums with some `exp(e - m)` inside, after another nest of the same block."""
     assert domain.of is not None
     before = chosen[domain.of].strip("[]").split(", ")[0]
     order = list(view.loops)
     for name in view.free:
-        adds = all(
-            isinstance(leaf, Reduce) and leaf.monoid == SUM and power_in(leaf.value) is not None
-            for leaf, _ in leaves(view.loop(name).body)
+        body = view.loop(name).body
+        adds = any(power_in(leaf.value) is not None for leaf, _ in leaves(body)) and all(
+            isinstance(leaf, Reduce) and leaf.monoid == SUM for leaf in _outward(body)
         )
         beside = view.loops[name].path == view.loops[before].path
         if adds and beside and order.index(name) > order.index(before):
@@ -166,7 +167,8 @@ def products(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
         chain = [view.loop(name)]
         while (inner := _only_loop(chain[-1].body)) is not None and inner.kind in FREE:
             chain.append(inner)
-        leaf = _only_leaf(chain[-1].body)
+        found = [leaf for leaf, _ in leaves(chain[-1].body)]
+        leaf = found[0] if len(found) == 1 else None
         extent = view.extents[name]
         if len(chain) < 2 or not isinstance(leaf, Reduce) or extent is None or extent % 2:
             continue
@@ -272,10 +274,10 @@ def _reducing(view: View) -> Iterator[str]:
             yield name
 
 
-def _only_leaf(body: Block) -> Leaf | None:
-    """The one store or reduction in a block."""
-    found = [leaf for leaf, _ in leaves(body)]
-    return found[0] if len(found) == 1 else None
+def _outward(body: Block) -> list[Leaf]:
+    """The stores and reductions in a block of what is declared outside."""
+    inside = declared_in(body)
+    return [leaf for leaf, _ in leaves(body) if leaf.buffer not in inside]
 
 
 def _shared_nest(view: View, name: str) -> str:

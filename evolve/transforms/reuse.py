@@ -1,0 +1,83 @@
+"""reuse: what one buffer has is read from there, instead of being computed into another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from evolve.dsl.diagnostic import RefusedError
+from evolve.ir.effects import effects
+from evolve.ir.expr import Expr, Load
+from evolve.ir.kernel import Kernel
+from evolve.ir.stmt import Alloc, Buffer, For, If, Reduce, Stmt, Store
+from evolve.ir.types import Space
+from evolve.ir.visit import Site, map_block_exprs, map_expr, rewrite
+from evolve.transforms.call import Call, Result, transform
+from evolve.transforms.edit import all_sites
+
+
+@transform("reuse")
+def reuse(call: Call) -> Result:
+    """See dsl_spec/reuse.yaml."""
+    kernel, kept, dropped = call.kernel, call.buffer("buffer"), call.buffer("instead_of")
+    check_alike(kept, dropped)
+    _check_in_scope(kernel, kept, dropped)
+
+    def read_kept(e: Expr) -> Expr:
+        return replace(e, buffer=kept.name) if isinstance(e, Load) and e.buffer == dropped.name else e
+
+    def without(s: Stmt) -> tuple[Stmt, ...] | None:
+        match s:
+            case Store() | Reduce() if s.buffer == dropped.name:
+                return ()
+            case Alloc() if s.buffer.name == dropped.name:
+                return ()
+            case For() if not s.body.stmts:
+                return ()
+            case If() if not s.body.stmts and not s.orelse.stmts:
+                return ()
+            case _:
+                return None
+
+    bare = rewrite(kernel.body, without)
+    left = {s.stmt.var for s in all_sites(replace(kernel, body=bare)) if isinstance(s.stmt, For)}
+    names = call.names
+    for site in all_sites(kernel):
+        if isinstance(site.stmt, For) and site.stmt.var not in left:
+            names = names.without_loop(site.stmt.var, f"gone with {dropped.name}")
+    return replace(kernel, body=map_block_exprs(bare, lambda e: map_expr(e, read_kept))), names
+
+
+def check_alike(kept: Buffer, dropped: Buffer) -> None:
+    """Raises RefusedError unless the one can stand for the other."""
+    if kept.name == dropped.name:
+        raise RefusedError("E-NO-CHANGE", f"{kept.name} is read already")
+    if Space.GLOBAL in (kept.space, dropped.space):
+        raise RefusedError("E-REUSE", f"{kept.name} and {dropped.name} are not both in registers or shared")
+    if kept.dtype is not dropped.dtype or kept.extents != dropped.extents:
+        raise RefusedError(
+            "E-REUSE",
+            f"{kept.name} and {dropped.name} are not of one type and extent",
+            repair="split and distribute the loops that compute them alike",
+        )
+
+
+def _check_in_scope(kernel: Kernel, kept: Buffer, dropped: Buffer) -> None:
+    """Raises RefusedError unless `kept` has been computed, in the same block or around, before each read."""
+    sites = all_sites(kernel)
+    declared = next(s for s in sites if isinstance(s.stmt, Alloc) and s.stmt.buffer.name == kept.name)
+    last = max((n for n, s in enumerate(sites) if _writes(s, kept.name)), default=-1)
+    for n, s in enumerate(sites):
+        if not isinstance(s.stmt, Store | Reduce) or s.stmt.buffer == dropped.name:
+            continue
+        if any(a.buffer == dropped.name for a in effects(s.stmt).accesses) and (
+            n < last or s.path[: len(declared.path)] != declared.path
+        ):
+            raise RefusedError(
+                "E-REUSE",
+                f"{dropped.name} is read where {kept.name} is not there, or not yet",
+                repair=f"join the loops around {kept.name} and {dropped.name}",
+            )
+
+
+def _writes(site: Site, buffer: str) -> bool:
+    return isinstance(site.stmt, Store | Reduce) and site.stmt.buffer == buffer
