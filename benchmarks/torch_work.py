@@ -108,6 +108,14 @@ def works(torch: Any, scalars: Mapping[str, float]) -> dict[str, Work]:
         c, s = cosines[:, None], sines[:, None]
         return torch.cat((first * c - second * s, second * c + first * s), -1)
 
+    def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(
+            q[None], k[None], v[None], scale=scalars["scale"]
+        )[0]
+
+    def softmax_of_products(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return torch.softmax(q @ k.transpose(1, 2) * scalars["scale"], -1) @ v
+
     def histogram(x: Tensor, hist: Tensor) -> Tensor:
         return hist + torch.bincount(x, minlength=hist.shape[0])
 
@@ -141,4 +149,5 @@ def works(torch: Any, scalars: Mapping[str, float]) -> dict[str, Work]:
         "stencil": Work(stencil, stencil, interior=True),
         "stencil3x3": Work(convolution, nine_terms, interior=True),
         "conv1d": Work(rows_convolved, shifted_terms),
+        "attention": Work(attention, softmax_of_products),
     } | {name: Work(f, f) for name, f in plain.items()}

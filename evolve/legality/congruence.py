@@ -34,11 +34,11 @@ class Congruence:
         self._model = model
         self._flow = flow
         self.to_first: IslObject = isl.UnionMap.read_from_str(context(), "{ }")
-        self._firsts: dict[str, Statement] = {}
+        self._firsts: dict[str, str] = {}
         for st in model.statements:
-            known = dict.fromkeys(self._firsts.values())
+            known = (model.by_name[n] for n in dict.fromkeys(self._firsts.values()))
             like = next((s for s in known if self._alike(s, st)), st)
-            self._firsts[st.name] = like
+            self._firsts[st.name] = like.name
             self.to_first = self.to_first.union(isl.UnionMap.from_map(_across(st, like)))
 
     @property

@@ -24,9 +24,9 @@ NAMES = sorted(p.stem for p in KERNELS.glob("*.cu"))
 
 def test_all_are_there() -> None:
     assert NAMES == [
-        "batched_matmul", "blur", "column_sum", "conv1d", "cross_entropy", "cumsum", "gather", "gelu",
-        "histogram", "layernorm", "masked_softmax", "matmul", "matvec", "rmsnorm", "rope", "row_sum",
-        "saxpy", "softmax", "spmv", "stencil", "stencil3x3", "total", "transpose", "vecadd",
+        "attention", "batched_matmul", "blur", "column_sum", "conv1d", "cross_entropy", "cumsum", "gather",
+        "gelu", "histogram", "layernorm", "masked_softmax", "matmul", "matvec", "rmsnorm", "rope",
+        "row_sum", "saxpy", "softmax", "spmv", "stencil", "stencil3x3", "total", "transpose", "vecadd",
     ]  # fmt: skip
 
 
