@@ -21,6 +21,7 @@ FLUSHES = 3
 """Flushes queued before a launch: torch.compile's host code takes longer than one."""
 WARM_S, TIMED_S = 0.3, 2.0
 LEAST_TURNS, MOST_TURNS = 21, 101
+IN_A_ROW, IN_A_ROW_S = 8, 0.6
 LIMIT_S = 20.0
 MOSTLY_READS = 100
 
@@ -36,10 +37,15 @@ class Sampling(Protocol):
 
 
 def interleaved(
-    timer: Sampling, calls: Mapping[str, Call], warm_s: float = WARM_S, timed_s: float = TIMED_S
+    timer: Sampling,
+    calls: Mapping[str, Call],
+    warm_s: float = WARM_S,
+    timed_s: float = TIMED_S,
+    launches: int = 1,
 ) -> dict[str, list[float]]:
     """Microseconds by turn of each call: all of them once a turn, forth in even turns and back in odd ones.
 
+    With several `launches` each is made so many times in a row, and the time is that of one of them.
     Caches and clock are warm first. At least LEAST_TURNS turns, then until `timed_s` or MOST_TURNS.
     """
     names = list(calls)
@@ -47,9 +53,9 @@ def interleaved(
 
     def turn(number: int, keep: bool) -> None:
         for name in names if number % 2 == 0 else reversed(names):
-            us = float(timer.sample([calls[name]], LIMIT_S, FLUSHES).us)
+            us = float(timer.sample([calls[name]] * launches, LIMIT_S, FLUSHES).us)
             if keep:
-                samples[name].append(us)
+                samples[name].append(us / launches)
 
     for keep, least, most, seconds in ((False, 4, 10**6, warm_s), (True, LEAST_TURNS, MOST_TURNS, timed_s)):
         begin, number = time.monotonic(), 0
@@ -134,6 +140,13 @@ class Bench:
 
         with exclusive(self.bus):
             return interleaved(self.timer, calls)
+
+    def time_in_a_row(self, calls: Mapping[str, Call]) -> dict[str, list[float]]:
+        """IN_A_ROW launches at a time: what one leaves in L2 to be written back, the next one waits for."""
+        from evolve.devices.cuda.lock import exclusive
+
+        with exclusive(self.bus):
+            return interleaved(self.timer, calls, timed_s=IN_A_ROW_S, launches=IN_A_ROW)
 
 
 def driver_text() -> str | None:

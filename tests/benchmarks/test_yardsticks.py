@@ -127,10 +127,10 @@ class Clock:
 
     def sample(self, calls: Sequence[Callable[[], object]], limit_s: float, flushes: int) -> SimpleNamespace:
         assert limit_s > 0 and flushes > 0
-        (call,) = calls
-        name, us = call()  # type: ignore[misc]
-        self.seen.append(name)
-        return SimpleNamespace(us=us)
+        for call in calls:
+            name, us = call()  # type: ignore[misc]
+            self.seen.append(name)
+        return SimpleNamespace(us=us * len(calls))
 
 
 def test_turns_go_forth_and_back_and_the_first_are_not_counted() -> None:
@@ -138,6 +138,14 @@ def test_turns_go_forth_and_back_and_the_first_are_not_counted() -> None:
     got = interleaved(clock, {"a": lambda: ("a", 1.0), "b": lambda: ("b", 2.0)}, warm_s=0.0, timed_s=0.0)
     assert "".join(clock.seen).startswith("abbaabba")
     assert len(clock.seen) == 2 * (4 + LEAST_TURNS)
+    assert got == {"a": [1.0] * LEAST_TURNS, "b": [2.0] * LEAST_TURNS}
+
+
+def test_launches_in_a_row_share_their_time() -> None:
+    clock = Clock()
+    calls = {"a": lambda: ("a", 1.0), "b": lambda: ("b", 2.0)}
+    got = interleaved(clock, calls, warm_s=0.0, timed_s=0.0, launches=3)
+    assert "".join(clock.seen).startswith("aaabbbbbbaaa")
     assert got == {"a": [1.0] * LEAST_TURNS, "b": [2.0] * LEAST_TURNS}
 
 
