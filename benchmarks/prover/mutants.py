@@ -1,6 +1,10 @@
 """Mutation of the prover: whichever of its checks is removed, does some test fail?
 
-    python -m benchmarks.prover.mutants [--kinds KIND ...] [--only SUBSTRING] [--out FILE.json]
+    python -m benchmarks.prover.mutants [--jobs N] [--out FILE.json]
+        [--modules MODULE ...] [--kinds KIND ...] [--only SUBSTRING] [--again] [--tests TEST ...]
+
+With any of the options of the second line the record is brought up to date in part; it says which mutants
+are of which commit.
 
 A mutant is `evolve.legality` with one thing taken out:
 
@@ -9,10 +13,9 @@ A mutant is `evolve.legality` with one thing taken out:
                   early exit, never or always true
     restriction   one intersection or subtraction of isl sets left out
 
-Tests are collected and run once, each with nothing remembered, and noted by what they reach: lines that made
-findings or errors, and functions. Then for each mutant a child process runs those that reach it, the last to
-kill and the quickest first, until one fails. Only tests that judge verdicts are among them (`TESTS`), no
-random search over programs.
+Tests are collected and run once, each with nothing remembered, and the lines that they pass are noted. Then
+for each mutant a child process runs those that pass its lines, the last to kill and the quickest first, until
+one fails. Only tests that judge verdicts are among them (`TESTS`), no random search over programs.
 A survivor is either a hole in the tests or listed in `EQUIVALENT` with the reason why nothing can show it.
 """
 
@@ -21,6 +24,7 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
+import gc
 import importlib
 import inspect
 import json
@@ -30,9 +34,9 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -42,13 +46,14 @@ from typing import Any
 import pytest
 from _pytest.runner import runtestprotocol
 
-from evolve.transforms import apply as transforms
-
 MODULES = (
-    "analysis", "bounds", "cells", "conflicts", "coverage", "equality", "flow", "geometry", "instances",
-    "limits", "model", "proof", "prove", "races", "uniform", "value_flow",
+    "analysis", "asynchronous", "bounds", "cells", "compile", "conflicts", "coverage", "equality", "flow",
+    "geometry", "instances", "limits", "model", "online", "order", "placement", "proof", "prove", "races",
+    "uniform", "value_flow",
 )  # fmt: skip
 """Those that decide; placing barriers and wording are not among them."""
+PACKAGES = {"compile": "evolve.compiler"}
+"""Of the modules that are not in `evolve.legality`."""
 TESTS = (
     "tests/illegal/test_forged.py::test_is_refuted",
     "tests/illegal/test_forged.py::test_undamaged_they_are_proved",
@@ -56,23 +61,33 @@ TESTS = (
     "tests/illegal/test_corpus.py",
     "tests/illegal/test_programs.py::test_is_refused_with_its_code",
     "tests/illegal/test_prover_conditions.py",
+    "tests/legality/test_atomics.py",
     "tests/legality/test_checks.py",
+    "tests/legality/test_conditions.py",
     "tests/legality/test_data_loops.py",
     "tests/legality/test_flow.py",
+    "tests/legality/test_flow_enumerated.py",
     "tests/legality/test_illegal.py",
+    "tests/legality/test_launches.py",
     "tests/legality/test_limits.py",
+    "tests/legality/test_order.py",
+    "tests/legality/test_placement.py",
     "tests/legality/test_refusals.py",
+    "tests/transforms/test_online.py",
     "tests/transforms/test_proved.py",
 )
 FINDINGS = ("refuted", "unknown", "Finding", "_from_error")
-ERRORS = ("ModelError", "FlowError", "MismatchError", "NonAffineError")
+ERRORS = ("ModelError", "FlowError", "MismatchError", "NonAffineError", "_WrongError")
+REFUSALS = ("Compiled",)
 NARROWING = (
     "intersect", "intersect_domain", "intersect_params", "intersect_range", "subtract", "subtract_range",
     "subtract_domain",
 )  # fmt: skip
 KINDS = ("finding", "condition", "restriction")
-SECONDS = 120
-"""A child that takes longer hangs: killed, and the mutant with it."""
+SECONDS = 12.0
+"""Processor time of the tests that are tried on a mutant: one that lives longer counts as a survivor."""
+HANGS = 120
+"""Seconds. A child that takes longer hangs: killed, and the mutant with it."""
 EQUIVALENT: dict[str, str] = {}
 """By the mutant's id: why no test can tell it from the prover."""
 
@@ -104,7 +119,7 @@ class _At(ast.NodeTransformer):
 
 def mutants(name: str) -> Iterator[Mutant]:
     """All of a module."""
-    module = importlib.import_module(f"evolve.legality.{name}")
+    module = _module(name)
     tree = ast.parse(inspect.getsource(module))
     for n, node in enumerate(ast.walk(tree)):
         node._number = n  # type: ignore[attr-defined]
@@ -114,6 +129,10 @@ def mutants(name: str) -> Iterator[Mutant]:
             line, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0)
             where = f"{name}.{function}: {what}"
             yield Mutant(where, kind, name, function, line, last, ast.fix_missing_locations(changed))
+
+
+def _module(name: str) -> ModuleType:
+    return importlib.import_module(f"{PACKAGES.get(name, 'evolve.legality')}.{name}")
 
 
 def _definitions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
@@ -145,6 +164,8 @@ def _changes(definition: ast.FunctionDef) -> Iterator[tuple[str, str, ast.AST, a
                 rest = [v for j, v in enumerate(node.values) if j != i]
                 new = rest[0] if len(rest) == 1 else ast.BoolOp(node.op, rest)
                 yield "condition", f"without `{ast.unparse(value)[:60]}` of {short}", node, new
+        if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Return) and _has(node, REFUSALS):
+            yield "finding", f"not refused: if {ast.unparse(node.test)[:80]}", node, ast.Pass()
         if isinstance(node, ast.If):
             test = " ".join(ast.unparse(node.test).split())[:80]
             if isinstance(node.body[0], ast.Continue) or (
@@ -189,7 +210,7 @@ def _named(e: ast.AST, name: str) -> bool:
 
 def apply(m: Mutant) -> None:
     """Makes this process's prover the mutant."""
-    module = importlib.import_module(f"evolve.legality.{m.module}")
+    module = _module(m.module)
     flags = importlib.import_module("__future__").annotations.compiler_flag
     code = compile(m.tree, str(module.__file__), "exec", flags, True)
     new = next(c for c in _codes(code) if c.co_qualname == m.function)
@@ -221,128 +242,149 @@ def _function(module: ModuleType, qualified: str) -> FunctionType:
 def forget() -> None:
     """Drops what this process has proved so far."""
     for name in ("prove", "analysis"):
-        importlib.import_module(f"evolve.legality.{name}")._state.__dict__.clear()
-    transforms.forget()
+        _module(name)._state.__dict__.clear()
 
 
-@dataclass
-class Reached:
-    """What one test went through in `evolve.legality`: (module, line) of findings, (module, function)."""
-
-    lines: set[tuple[str, int]] = field(default_factory=set)
-    functions: set[tuple[str, str]] = field(default_factory=set)
-
-    def by(self, m: Mutant) -> bool:
-        """Whether a finding or an error was made at the mutant's lines."""
-        return any(name == m.module and m.line <= n <= m.last_line for name, n in self.lines)
-
-    def around(self, m: Mutant) -> bool:
-        """Whether the mutant's function was called."""
-        return (m.module, m.function) in self.functions
+Lines = set[tuple[str, int]]
+"""By module."""
 
 
 @contextmanager
-def watched(reached: Reached) -> Iterator[Reached]:
-    """Notes what is reached meanwhile."""
+def watched(passed: Lines) -> Iterator[None]:
+    """Notes the prover's lines that are passed meanwhile."""
 
-    def profile(frame: FrameType, event: str, arg: Any) -> None:
-        if event != "call":
-            return
-        code = frame.f_code
-        if "legality" in code.co_filename:
-            reached.functions.add((Path(code.co_filename).stem, code.co_qualname))
-        if code.co_name in MADE or code.co_qualname.removesuffix(".__init__") in ERRORS:
-            reached.lines |= set(_lines(frame))
+    files = {str(_module(name).__file__): name for name in MODULES}
 
-    sys.setprofile(profile)
+    def trace(frame: FrameType, event: str, arg: Any) -> Any:
+        name = files.get(frame.f_code.co_filename)
+        if name is None:
+            return None
+        passed.add((name, frame.f_lineno))
+
+        def line(frame: FrameType, event: str, arg: Any) -> Any:
+            passed.add((name, frame.f_lineno))
+            return line
+
+        return line
+
+    sys.settrace(trace)
     try:
-        yield reached
+        yield
     finally:
-        sys.setprofile(None)
+        sys.settrace(None)
 
 
-MADE = ("refuted", "unknown")
-
-
-def _lines(frame: FrameType) -> Iterator[tuple[str, int]]:
-    """The prover's lines on the way to here."""
-    at: FrameType | None = frame.f_back
-    while at is not None:
-        if "legality" in at.f_code.co_filename:
-            yield Path(at.f_code.co_filename).stem, at.f_lineno
-        at = at.f_back
+def passes(passed: Lines, m: Mutant) -> bool:
+    """Whether a test passes a mutant's lines."""
+    return any((m.module, n) in passed for n in range(m.line, m.last_line + 1))
 
 
 class Plugin:
     """Runs the collected tests once as they are, then for every mutant in a child."""
 
-    def __init__(self, only: str, kinds: list[str]) -> None:
-        self.only, self.kinds = only, kinds
+    def __init__(self, chosen: Callable[[Mutant], bool], known: dict[str, dict[str, Any]], jobs: int) -> None:
+        self.chosen, self.known, self.jobs = chosen, known, jobs
         self.results: dict[str, dict[str, Any]] = {}
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        timed = []
+        timed: list[tuple[float, pytest.Item, Lines]] = []
         for item in session.items:
             forget()
+            passed: Lines = set()
             start = time.process_time()
-            with watched(Reached()) as reached:
+            with watched(passed):
                 reports = runtestprotocol(item, log=False, nextitem=None)
-            assert not any(r.failed for r in reports), item.nodeid
-            timed.append((time.process_time() - start, item, reached))
-        timed.sort(key=lambda t: t[0])
-        for m in (m for name in MODULES for m in mutants(name)):
-            if self.only not in m.id or m.kind not in self.kinds:
+            if any(r.failed for r in reports):
+                print(f"left out, as it fails without a mutant: {item.nodeid}", flush=True)
                 continue
-            near = [item for _, item, reached in timed if reached.by(m)]
-            rest = [item for _, item, reached in timed if reached.around(m) and item not in near]
-            by = self._killed_by(m, [*near, *rest])
-            # What has killed one is asked first about the next.
+            timed.append((time.process_time() - start, item, passed))
+        timed.sort(key=lambda t: t[0])
+        gc.collect()
+        gc.freeze()
+        todo = [m for name in MODULES for m in mutants(name) if self.chosen(m)]
+        under_way: dict[int, tuple[Mutant, int]] = {}
+        while todo or under_way:
+            while todo and len(under_way) < self.jobs:
+                m = todo.pop(0)
+                # What killed it before is asked first, then what killed the one before it.
+                before = self.known.get(m.id, {}).get("killed_by")
+                timed.sort(key=lambda t: t[1].nodeid != before)
+                pid, pipe = _start(m, [item for _, item, passed in timed if passes(passed, m)])
+                under_way[pid] = (m, pipe)
+            pid, status = os.wait()
+            m, pipe = under_way.pop(pid)
+            with os.fdopen(pipe, "rb") as file:
+                by = file.read().decode() or ("hangs or dies" if status else "")
             timed.sort(key=lambda t: t[1].nodeid != by)
             self.results[m.id] = {"kind": m.kind, "line": m.line, "killed_by": by}
             print(f"{'killed  ' if by else 'SURVIVED'} {m.module}:{m.line} {m.id}", flush=True)
         return True
 
-    def _killed_by(self, m: Mutant, items: list[pytest.Item]) -> str:
-        read, write = os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.close(read)
-            by = ""
-            try:
-                signal.alarm(SECONDS)
-                apply(m)
-                forget()
-                for item in items:
-                    if any(r.failed for r in runtestprotocol(item, log=False, nextitem=None)):
-                        by = item.nodeid
-                        break
-            except BaseException as e:
-                by = f"error: {type(e).__name__}"
-            os.write(write, by.encode())
-            os._exit(0)
+
+def _start(m: Mutant, items: list[pytest.Item]) -> tuple[int, int]:
+    """A child that tries a mutant: its process, and a pipe from which the test that fails can be read."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child:
         os.close(write)
-        with os.fdopen(read, "rb") as pipe:
-            by = pipe.read().decode()
-        _, status = os.waitpid(child, 0)
-        return by or ("hangs or dies" if status else "")
+        return child, read
+    by = ""
+    try:
+        signal.alarm(HANGS)
+        apply(m)
+        forget()
+        for item in items:
+            if time.process_time() > SECONDS:
+                break
+            if any(r.failed for r in runtestprotocol(item, log=False, nextitem=None)):
+                by = item.nodeid
+                break
+    except BaseException as e:
+        by = f"error: {type(e).__name__}"
+    os.write(write, by.encode())
+    os._exit(0)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--only", default="")
+    parser.add_argument("--modules", nargs="+", choices=MODULES, default=list(MODULES))
+    parser.add_argument("--tests", nargs="+", default=[], help="instead of all that judge verdicts")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--again", action="store_true", help="only those that survived in an earlier --out")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument(
         "--out", type=Path, default=Path(__file__).parents[1] / "results" / "prover-mutants.json"
     )
     args = parser.parse_args()
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout
-    plugin = Plugin(args.only, args.kinds)
-    tests = [t for t in TESTS if Path(t.split("::")[0]).exists()]
-    status = pytest.main(["-o", "addopts=", "-q", "-p", "no:cacheprovider", *tests], plugins=[plugin])
+    known = json.loads(args.out.read_text()).get("mutants", {}) if args.out.exists() else {}
+    left = {k for k, v in known.items() if not v["killed_by"]} | set(EQUIVALENT)
+
+    def chosen(m: Mutant) -> bool:
+        return (
+            m.module in args.modules
+            and args.only in m.id
+            and m.kind in args.kinds
+            and (not args.again or m.id in left)
+        )
+
+    plugin = Plugin(chosen, known, args.jobs)
+    tests = args.tests or TESTS
+    status = pytest.main(["-o", "addopts=", "-q", "-p", "no:cacheprovider", "-s", *tests], plugins=[plugin])
     if not plugin.results:
         sys.exit(int(status) or 1)
-    survivors = {k: v for k, v in plugin.results.items() if not v["killed_by"]}
-    tally = Counter((v["kind"], bool(v["killed_by"]), k in EQUIVALENT) for k, v in plugin.results.items())
+    there = {m.id for name in MODULES for m in mutants(name)}
+    new = {k: {**v, "commit": commit.strip()} for k, v in plugin.results.items()}
+    results = {k: v for k, v in sorted({**known, **new}.items()) if k in there}
+    args.out.write_text(json.dumps(document(results), indent=1) + "\n")
+    print(json.dumps({k: v for k, v in document(results).items() if k in ("kinds", "all", "kill_rate")}))
+
+
+def document(results: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The record of these mutants."""
+    survivors = {k: v for k, v in results.items() if not v["killed_by"]}
+    tally = Counter((v["kind"], bool(v["killed_by"]), k in EQUIVALENT) for k, v in results.items())
     kinds = {
         kind: {
             "mutants": sum(n for (k, _, _), n in tally.items() if k == kind),
@@ -351,21 +393,20 @@ def main() -> None:
                 n for (k, killed, same), n in tally.items() if k == kind and same and not killed
             ),
         }
-        for kind in args.kinds
+        for kind in KINDS
     }
     total = {key: sum(v[key] for v in kinds.values()) for key in ("mutants", "killed", "equivalent")}
-    document = {
+    return {
         "what": (__doc__ or "").strip().split("\n")[0],
-        "command": f"python -m benchmarks.prover.mutants --kinds {' '.join(args.kinds)}",
-        "commit": commit.strip(),
+        "command": "python -m benchmarks.prover.mutants",
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "commits": dict(Counter(v["commit"] for v in results.values())),
         "kinds": kinds,
         "all": total,
         "kill_rate": round(total["killed"] / (total["mutants"] - total["equivalent"]), 4),
         "survivors": {k: {**v, "equivalent": EQUIVALENT.get(k, "")} for k, v in survivors.items()},
+        "mutants": results,
     }
-    args.out.write_text(json.dumps(document, indent=1) + "\n")
-    print(json.dumps({k: document[k] for k in ("kinds", "all", "kill_rate")}))
 
 
 if __name__ == "__main__":

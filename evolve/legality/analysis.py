@@ -41,11 +41,12 @@ class Analysis:
         with limited(SET_UP * self.operations):
             return Model(kernel, self.bare.sizes, like=self.bare)
 
-    def first_left(self, model: Model, *, within: bool, skip: frozenset[tuple[str, str]]) -> Race | None:
-        """The first conflict that the barriers of `model` leave; `within` looks inside blocks only."""
+    def first_left(self, model: Model, skip: frozenset[tuple[str, str]]) -> Race | None:
+        """The first conflict inside blocks that the barriers of `model` leave; some pairs of statements are
+        skipped."""
         ordering = Ordering(model)
         for race in self.unordered:
-            if (within and not race.within) or (race.first.name, race.second.name) in skip:
+            if not race.within or (race.first.name, race.second.name) in skip:
                 continue
             rest = self.left(race, model, ordering)
             if rest is not None:

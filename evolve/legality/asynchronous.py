@@ -139,14 +139,12 @@ def _check_alike(p: Point) -> None:
 
 
 def _check_copy(model: Model, st: Statement) -> None:
-    leaf = st.leaf
-    value = leaf.value
-    copies = (
-        leaf.origin is None and isinstance(value, Load) and model.buffers[leaf.buffer].space is Space.SHARED
-    )
-    if not copies or not isinstance(value, Load) or value.dtype is not model.buffers[leaf.buffer].dtype:
+    """Raises ModelError E-ASYNC (unknown). That no copy converts is for `equality`."""
+    leaf, value = st.leaf, st.leaf.value
+    shared = model.buffers[leaf.buffer].space is Space.SHARED
+    if leaf.origin is not None or not isinstance(value, Load) or not shared:
         raise ModelError("E-ASYNC", f"`{print_stmt(leaf)}` is no copy into shared memory", refuted=False)
-    if model.buffers[value.buffer].space is not Space.GLOBAL or value.buffer in model.kernel_writes:
+    if value.buffer in model.kernel_writes:
         raise ModelError(
             "E-ASYNC", f"{value.buffer} may change while `{print_stmt(leaf)}` is under way", refuted=False
         )

@@ -60,7 +60,7 @@ def place(kernel: Kernel, limits: Limits | None = None) -> Kernel:
             hopeless: frozenset[tuple[str, str]] = frozenset()
             for _ in range(_MOST):
                 model = analysis.model(current)
-                race = analysis.first_left(model, within=True, skip=hopeless)
+                race = analysis.first_left(model, hopeless)
                 if race is None:
                     return _minimal(current, analysis, hopeless)
                 gap = _gap(current, model, race, operations)
@@ -256,6 +256,6 @@ def _minimal(kernel: Kernel, analysis: Analysis, hopeless: frozenset[tuple[str, 
         return kernel
     for path in sorted(found, key=lambda p: (-len(p), p)):
         trial = replace(kernel, body=_remove(kernel.body, path))
-        if analysis.first_left(analysis.model(trial), within=True, skip=hopeless) is None:
+        if analysis.first_left(analysis.model(trial), hopeless) is None:
             return _minimal(trial, analysis, hopeless)
     return kernel

@@ -43,8 +43,10 @@ SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16, 17)
 FIXED = (4, 6, 8, 12, 16, 32)
 WIDE = (32, 64, 96)
 """Sizes that `specialize` may fix where a reduction over whole warps is to be possible."""
-LEFT_OUT = frozenset(("online",))
-"""Values are compared as what was computed: one sum for another that algebra makes the same is not seen."""
+LEFT_OUT = frozenset[str]()
+"""Primitives that are not drawn."""
+ALGEBRAIC = frozenset(("online",))
+"""Those after which values are the same by algebra: programs with them are judged with numbers."""
 MOVES = MoveLimits(
     numbers={
         "specialize.condition.equals": FIXED,
@@ -183,6 +185,7 @@ def judged(case: Case, rng: random.Random, tries: int = 2) -> Judged | None:
     start = original(case.kernel_name)
     verdict = prove(start, case.kernel, Limits())
     wanted = _witnessed(verdict, start) if not verdict.proved else []
+    numbers = bool(case.primitives & ALGEBRAIC)
     ran: list[dict[str, int]] = []
     for _ in range(tries + len(wanted)):
         sizes = wanted.pop() if wanted else _sizes(case.kernel, rng)
@@ -191,14 +194,19 @@ def judged(case: Case, rng: random.Random, tries: int = 2) -> Judged | None:
         try:
             launch = Launch(sizes, contents_for(start, sizes, rng))
             wrong = why_wrong(
-                start, case.kernel, launch, ("forward", rng.choice(ORDERS)), rng.randrange(1 << 30)
+                start,
+                case.kernel,
+                launch,
+                ("forward", rng.choice(ORDERS)),
+                rng.randrange(1 << 30),
+                numbers=numbers,
             )
         except UnjudgedError:
             continue
         first = not ran
         ran.append(sizes)
-        if wrong is None and (first or not verdict.proved) and false_claim(start, case.kernel, launch):
-            wrong = "claim"
+        if wrong is None and (first or not verdict.proved):
+            wrong = "claim" if false_claim(start, case.kernel, launch, numbers=numbers) else None
         if wrong is not None:
             return Judged(case, verdict, wrong, tuple(ran))
     return Judged(case, verdict, None, tuple(ran)) if ran else None

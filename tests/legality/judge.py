@@ -7,7 +7,8 @@ run one after another, or interleaved statement by statement, up to the next bar
 cell, one of them a write, by different threads between the same barriers or by different blocks are a race.
 
 A program that runs without a fault and leaves what the source leaves is right at these sizes. Sums that are
-rescaled are not judged: they are equal by what exponentials are; numbers judge them, in `tests.illegal.fuzz`.
+rescaled are equal by what exponentials are, of which symbols know nothing: with `numbers`, values are random
+floats (`judge_numbers`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import count, product
+from operator import eq
 from typing import Any
 
 from evolve.ir.expr import Expr
@@ -24,8 +26,9 @@ from evolve.ir.kernel import Kernel
 from evolve.ir.launches import launches, scratch
 from evolve.ir.scaled import Scaled
 from evolve.ir.stmt import For, Leaf, Store
-from evolve.ir.types import LoopKind
+from evolve.ir.types import DType, LoopKind
 from evolve.ir.visit import leaves, local_buffers, walk
+from tests.legality import judge_numbers
 from tests.legality.judge_code import (
     GRIDS,
     THREADS,
@@ -38,6 +41,7 @@ from tests.legality.judge_code import (
     plain,
     whole,
 )
+from tests.legality.judge_numbers import Numbers, close, number
 
 __all__ = ["FaultError", "Launch", "UnjudgedError", "contents_for", "execute", "false_claim", "why_wrong"]
 
@@ -72,8 +76,12 @@ class Now:
 class Array:
     """A global array. `marks` is None for one that nobody writes; scratch starts undefined, others given."""
 
-    def __init__(self, name: str, shape: Cell, now: Now, *, written: bool, given: bool) -> None:
+    def __init__(
+        self, name: str, shape: Cell, now: Now, *, written: bool, given: bool, numbers: DType | None
+    ) -> None:
         self.name, self.shape, self.now, self.given = name, shape, now, given
+        self.first = judge_numbers.first(numbers) if numbers else hash
+        self.combine = judge_numbers.combine if numbers else combine
         self.cells: dict[Cell, Any] = {}
         self.marks: dict[Cell, list[int]] | None = {} if written else None
 
@@ -89,7 +97,7 @@ class Array:
             _inside(i, self.shape)
             if not self.given:
                 raise FaultError("undefined") from None
-            value = self.cells[i] = hash(("in", self.name, i))
+            value = self.cells[i] = self.first(("in", self.name, i))
             return value
 
     def put(self, i: Cell, value: Any) -> None:
@@ -102,7 +110,7 @@ class Array:
         """An atomic update."""
         assert self.marks is not None
         _update(self.marks, i, self.now)
-        self.cells[i] = combine(monoid, identity, self.content(i), value)
+        self.cells[i] = self.combine(monoid, identity, self.content(i), value)
 
 
 class Local:
@@ -253,8 +261,8 @@ def _value(e: Expr, sizes: Mapping[str, int]) -> int:
 
 
 @lru_cache(maxsize=64)
-def _compiled(kernel: Kernel, lockstep: bool, claims: bool) -> Any:
-    code = Code(kernel, lockstep=lockstep, claims=claims)
+def _compiled(kernel: Kernel, lockstep: bool, claims: bool, numbers: bool) -> Any:
+    code = (Numbers if numbers else Code)(kernel, lockstep=lockstep, claims=claims)
     space: dict[str, Any] = {
         "H": hash,
         "combine": combine,
@@ -265,6 +273,7 @@ def _compiled(kernel: Kernel, lockstep: bool, claims: bool) -> Any:
         "whole": whole,
         "count": count,
         "plain": plain,
+        **(judge_numbers.SPACE if numbers else {}),
     }
     exec(compile(code.text(), kernel.name, "exec"), space)
     return space["make"]
@@ -278,6 +287,7 @@ def execute(
     seed: int = 0,
     lockstep: bool = True,
     claims: list[Claim] | None = None,
+    numbers: bool = False,
 ) -> dict[tuple[str, Cell], Any]:
     """What the global arrays hold in the end, cells nobody touched left out.
 
@@ -286,7 +296,7 @@ def execute(
     `claims` is filled with what statements claim to be.
     Raises FaultError, and UnjudgedError for what this module has no meaning for.
     """
-    if Scaled.of(kernel).sums:
+    if Scaled.of(kernel).sums and not numbers:
         raise UnjudgedError("a sum kept relative to a maximum: symbols know no algebra of exponentials")
     rng = random.Random(seed)
     now = Now()
@@ -298,6 +308,7 @@ def execute(
             now,
             written=b.name in writes,
             given=b in kernel.buffers,
+            numbers=b.dtype if numbers else None,
         )
         for b in (*kernel.buffers, *scratch(kernel))
     }
@@ -306,7 +317,7 @@ def execute(
     for part in launches(kernel):
         for a in arrays.values():
             a.marks = None if a.marks is None else {}
-        thread = _compiled(part, lockstep, claims is not None)(
+        thread = _compiled(part, lockstep, claims is not None, numbers)(
             arrays, launch.sizes, now, order == "interleaved"
         )
         _launch(thread, _shape(part, launch.sizes), now, order, rng)
@@ -426,32 +437,38 @@ def _released(waits: dict[int, Any], count: int, ended: int, now: Now) -> list[i
 
 
 def why_wrong(
-    source: Kernel, target: Kernel, launch: Launch, orders: tuple[str, ...] = ("forward",), seed: int = 0
+    source: Kernel,
+    target: Kernel,
+    launch: Launch,
+    orders: tuple[str, ...] = ("forward",),
+    seed: int = 0,
+    *,
+    numbers: bool = False,
 ) -> str | None:
     """What is wrong with the target at these sizes: a fault, or `value`. None when it is right."""
-    wanted = dict(_wanted(source, _frozen(launch)))
+    wanted = dict(_wanted(source, _frozen(launch), numbers))
     vectors = any(isinstance(s.stmt, For) and s.stmt.kind is LoopKind.VECTOR for s in walk(target.body))
-    for number, order in enumerate(orders):
-        for lockstep in (True, False) if vectors and number == 0 else (bool(number % 2),):
+    for turn, order in enumerate(orders):
+        for lockstep in (True, False) if vectors and turn == 0 else (bool(turn % 2),):
             try:
-                got = execute(target, launch, order, seed=seed, lockstep=lockstep)
+                got = execute(target, launch, order, seed=seed, lockstep=lockstep, numbers=numbers)
             except FaultError as f:
                 return str(f)
-            if not _same(wanted, got):
+            if not _same(wanted, got, numbers):
                 return "value"
     return None
 
 
-def false_claim(source: Kernel, target: Kernel, launch: Launch) -> bool:
+def false_claim(source: Kernel, target: Kernel, launch: Launch, *, numbers: bool = False) -> bool:
     """Whether the target's statements are not what they claim to be, although it runs without a fault.
 
-    Each performs an instance of the source, with its value; all are performed, but for stores into what the
-    source declares itself, and those that others see the effect of once.
+    Each performs an instance of the source, with its value (not looked at with `numbers`); all are performed,
+    but for stores into what the source declares itself, and those that others see the effect of once.
     """
     wanted: list[Claim] = []
     got: list[Claim] = []
-    execute(source, launch, claims=wanted)
-    execute(target, launch, claims=got)
+    execute(source, launch, claims=wanted, numbers=numbers)
+    execute(target, launch, claims=got, numbers=numbers)
     values = {(stmt, instance): value for stmt, instance, _, value in wanted}
     effects = [(stmt, instance) for stmt, instance, effect, _ in got if effect]
     said = {(stmt, instance) for stmt, instance, _, _ in got}
@@ -469,11 +486,11 @@ def false_claim(source: Kernel, target: Kernel, launch: Launch) -> bool:
     )
 
 
-def _same(wanted: dict[Any, Any], got: dict[Any, Any]) -> bool:
+def _same(wanted: dict[Any, Any], got: dict[Any, Any], numbers: bool) -> bool:
     """Cells that only one side touched hold what they held at first."""
-    return all(
-        wanted.get(k, hash(("in", *k))) == got.get(k, hash(("in", *k))) for k in wanted.keys() | got.keys()
-    )
+    first, same = (number, close) if numbers else (hash, eq)
+    keys = wanted.keys() | got.keys()
+    return all(same(wanted.get(k, first(("in", *k))), got.get(k, first(("in", *k)))) for k in keys)
 
 
 def _frozen(launch: Launch) -> tuple[Any, ...]:
@@ -482,7 +499,8 @@ def _frozen(launch: Launch) -> tuple[Any, ...]:
 
 
 @lru_cache(maxsize=256)
-def _wanted(source: Kernel, frozen: tuple[Any, ...]) -> tuple[Any, ...]:
+def _wanted(source: Kernel, frozen: tuple[Any, ...], numbers: bool) -> tuple[Any, ...]:
     sizes, contents = frozen
-    done = execute(source, Launch(dict(sizes), {n: dict(c) for n, c in contents}))
+    launch = Launch(dict(sizes), {n: dict(c) for n, c in contents})
+    done = execute(source, launch, numbers=numbers)
     return tuple(done.items())

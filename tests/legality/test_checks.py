@@ -11,8 +11,9 @@ from evolve.dsl.parser import parse
 from evolve.ir.expr import Binary, BinaryOp, Load, add, compare, floordiv, index, var
 from evolve.ir.kernel import Kernel, Scalar
 from evolve.ir.printer import print_expr
-from evolve.ir.stmt import Barrier, Block, If, Store
-from evolve.ir.types import DType, LoopKind
+from evolve.ir.stmt import Alloc, Barrier, Block, If, Stmt, Store
+from evolve.ir.swizzle import Swizzle
+from evolve.ir.types import DType, LoopKind, Space
 from evolve.ir.visit import map_expr
 from evolve.legality.prove import CHECKS, prove
 from evolve.legality.verdict import Status
@@ -46,6 +47,16 @@ def barrier_some_threads_miss() -> Wrong:
         lifted.transpose(),
         edit(scheduled.transpose_tiled(), at_barrier(lambda: around)),
     )
+
+
+def columns_beyond_the_row() -> Wrong:
+    """A swizzle of four times sixteen columns, of which a row of the tile has fewer."""
+
+    def swizzled(s: Stmt) -> Stmt | None:
+        shared = isinstance(s, Alloc) and s.buffer.space is Space.SHARED
+        return Alloc(replace(s.buffer, swizzle=Swizzle(16, 4))) if isinstance(s, Alloc) and shared else None
+
+    return Wrong("layout", "E-LAYOUT", lifted.transpose(), edit(scheduled.transpose_tiled(), swizzled))
 
 
 def copy_beyond_the_edge() -> Wrong:
@@ -159,6 +170,7 @@ PROGRAMS: dict[str, Callable[[], Wrong]] = {
     for f in (
         too_many_threads,
         barrier_some_threads_miss,
+        columns_beyond_the_row,
         copy_beyond_the_edge,
         another_operator,
         no_barrier,

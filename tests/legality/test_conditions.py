@@ -1,0 +1,129 @@
+"""Conditions of the prover that nothing else holds in place: asynchronous copies, placing, running sums.
+
+Each test fails when one condition is left out; see `benchmarks.prover.mutants`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from evolve.ir.expr import BinaryOp, Const, Expr, Load, compare, index, var
+from evolve.ir.kernel import Kernel
+from evolve.ir.stmt import Alloc, Block, Boundary, Commit, For, If, Stmt, Store, Wait
+from evolve.ir.types import LoopKind, Space
+from evolve.legality.prove import prove
+from tests.illegal.forging import change, good, scheduled, with_loop
+from tests.illegal.lifted import source
+from tests.kernels_ir import F32, buf
+
+COPIED = """
+split(i, 32)
+bind(i.o, grid.x)
+xs = stage(x, at=i.o, scope=shared)
+bind([xs.0, i.i], thread.x)
+make_async(xs)
+"""
+
+
+def copied() -> Kernel:
+    """saxpy, each block's part of x copied asynchronously."""
+    return scheduled("saxpy", COPIED)
+
+
+def asynchronous(k: Kernel, f: Callable[[Store], Stmt | tuple[Stmt, ...]]) -> Kernel:
+    return change(k, lambda s: f(s) if isinstance(s, Store) and s.asynchronous else None)
+
+
+def refusal(target: Kernel, start: str = "saxpy") -> set[str]:
+    verdict = prove(source(start).kernel, target)
+    assert not verdict.proved
+    return {d.code for d in verdict.diagnostics}
+
+
+def around(k: Kernel, what: type, f: Callable[[Stmt], Stmt]) -> Kernel:
+    """`f` on each statement of a type."""
+    return change(k, lambda s: f(s) if isinstance(s, what) else None)
+
+
+def test_copies_that_are_waited_for_are_proved() -> None:
+    assert prove(source("saxpy").kernel, copied()).proved
+    assert prove(source("matmul").kernel, good("matmul", 3)).proved
+
+
+def test_only_copies_are_asynchronous() -> None:
+    def constant(s: Store) -> Stmt:
+        return replace(s, value=Const(0.0, F32))
+
+    def of_the_source(s: Store) -> Stmt:
+        own = next(x for x in statements(copied()) if isinstance(x, Store) and x.buffer == "y")
+        return replace(s, origin=own.origin)
+
+    for f in (constant, of_the_source):
+        assert refusal(asynchronous(copied(), f)) == {"E-ASYNC"}
+
+
+def statements(k: Kernel) -> list[Stmt]:
+    from evolve.ir.visit import walk
+
+    return [s.stmt for s in walk(k.body)]
+
+
+def test_asynchronous_copies_go_into_shared_memory() -> None:
+    def one(s: Stmt) -> Stmt | None:
+        if isinstance(s, Alloc):
+            return Alloc(replace(s.buffer, space=Space.REGISTER))
+        return None
+
+    assert refusal(change(copied(), one)) == {"E-ASYNC"}
+
+
+def test_asynchronous_copies_come_from_arrays_that_nobody_writes() -> None:
+    def of_y(s: Store) -> Stmt:
+        assert isinstance(s.value, Load)
+        return replace(s, value=replace(s.value, buffer="y"))
+
+    def twice(s: Store) -> tuple[Stmt, ...]:
+        return (s, replace(s, buffer="again", value=Load(s.buffer, s.indices, F32)))
+
+    again = Alloc(buf("again", index(32), space=Space.SHARED))
+    k = asynchronous(copied(), twice)
+    k = with_loop(k, "i.o", lambda s: replace(s, body=Block((again, *s.body.stmts))))
+    assert refusal(k) == {"E-ASYNC"}
+    assert "E-ASYNC" in refusal(asynchronous(copied(), of_y))
+
+
+def test_asynchronous_copies_are_of_one_launch() -> None:
+    k = copied()
+    assert refusal(replace(k, body=Block((*k.body.stmts, Boundary(), *k.body.stmts)))) == {"E-ASYNC"}
+
+
+def test_all_threads_commit_and_wait_alike() -> None:
+    some = compare(BinaryOp.LT, var("i.o"), 1)
+    data = compare(BinaryOp.LT, Load("x", (index(0),), F32), Const(1.0, F32))
+
+    def under(cond: Expr) -> Callable[[Stmt], Stmt]:
+        return lambda s: If(cond, Block((s,)))
+
+    def in_threads(s: Stmt) -> Stmt:
+        return For("t", index(16), LoopKind.THREAD_X, Block((s,)))
+
+    def in_a_combination(s: Stmt) -> Stmt:
+        return For("t", index(32), LoopKind.COMBINE_WARP, Block((s,)))
+
+    for what in (Commit, Wait):
+        for f in (under(some), under(data), in_threads, in_a_combination):
+            assert "E-ASYNC" in refusal(around(copied(), what, f)), (what, f)
+
+
+def test_conditions_on_sizes_and_on_loops_part_nobody() -> None:
+    for_all = compare(BinaryOp.GE, var("n"), 1)
+    k = with_loop(copied(), "i.o", lambda s: replace(s, body=Block((If(for_all, s.body),))))
+    assert prove(source("saxpy").kernel, k).proved
+
+    def in_order(s: For) -> Stmt:
+        later = compare(BinaryOp.GE, var("k.o"), 0)
+        stmts = [If(later, Block((x,))) if isinstance(x, Commit) else x for x in s.body.stmts]
+        return replace(s, body=Block(tuple(stmts)))
+
+    assert prove(source("matmul").kernel, with_loop(good("matmul", 3), "k.o", in_order)).proved
