@@ -22,7 +22,7 @@ from evolve.ir.expr import Expr, Load, add, index, sub, var
 from evolve.ir.kernel import Kernel
 from evolve.ir.printer import print_stmt
 from evolve.ir.scope import ranges_at
-from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Reduce, Stmt, Store
+from evolve.ir.stmt import Alloc, Block, Buffer, Commit, For, If, Reduce, Stmt, Store, Wait
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import (
     Site,
@@ -169,19 +169,27 @@ def _check_place(
     for p in made:
         if any(s is p.stmt for s in block.stmts[place:]):
             raise RefusedError("E-PRODUCER", f"{buffer.name} is written in {at.var}, or after it")
-        inside = Block((p.stmt,))
-        loops = (s.stmt for s in walk(inside) if isinstance(s.stmt, For))
-        bound = next((x for x in loops if x.kind not in FREE), None)
-        if bound is not None:
-            raise RefusedError(
-                "E-LOOP-KIND",
-                f"loop {bound.var} is already {bound.kind.value}",
-                repair=f"compute_at before {bound.var} is bound",
-            )
-        others = touched(inside)[1] - declared_in(inside) - {buffer.name}
-        if others or any(x.buffer == buffer.name for s in walk(inside) for x in _loads_of(s.stmt)):
-            what = f"writes {min(others)} as well" if others else f"reads {buffer.name} itself"
-            raise RefusedError("E-PRODUCER", f"what writes {buffer.name} {what}, and is not moved alone")
+        _check_movable(p, buffer.name)
+
+
+def _check_movable(p: Producer, buffer: str) -> None:
+    """Raises RefusedError where a producer does something else too, or has been given to threads or lanes."""
+    inside = Block((p.stmt,))
+    stmts = [s.stmt for s in walk(inside)]
+    bound = next((x for x in stmts if isinstance(x, For) and x.kind not in FREE), None)
+    if bound is not None:
+        raise RefusedError(
+            "E-LOOP-KIND",
+            f"loop {bound.var} is already {bound.kind.value}",
+            repair=f"compute_at before {bound.var} is bound",
+        )
+    others = touched(inside)[1] - declared_in(inside) - {buffer}
+    if others:
+        raise RefusedError("E-PRODUCER", f"what writes {buffer} writes {min(others)} as well")
+    if any(a.buffer == buffer for s in stmts for a in _loads_of(s)):
+        raise RefusedError("E-PRODUCER", f"what writes {buffer} reads it")
+    if any(isinstance(s, Commit | Wait) or (isinstance(s, Store) and s.asynchronous) for s in stmts):
+        raise RefusedError("E-PRODUCER", f"{buffer} is filled by copies that are waited for elsewhere")
 
 
 def _loads_of(s: Stmt) -> Iterator[Access]:
@@ -218,9 +226,11 @@ def _moved(
     by, conditions = p.at(cell)
 
     def into_copy(s: Stmt) -> Stmt | None:
-        if isinstance(s, Store | Reduce) and s.buffer == buffer.name:
-            return replace(s, buffer=copy.name, indices=tuple(here))
-        return None
+        if not isinstance(s, Store | Reduce) or s.buffer != buffer.name:
+            return None
+        if isinstance(s, Reduce) and copy.space is Space.REGISTER:
+            s = replace(s, atomic=False, aggregated=False)
+        return replace(s, buffer=copy.name, indices=tuple(here))
 
     body = guard(
         conditions, substitute_block(rewrite(p.body, into_copy), by), ranges_at(call.kernel, (*path, *loops))

@@ -1,5 +1,5 @@
 specialize(cols % 128 == 0)
-part, row = split(r_2, 16)
+part, row = split(r_2, 8)
 w = compute_at(h, at=part)
 group, e = split(c, 4)
 reorder([group, part, e])

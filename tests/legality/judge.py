@@ -47,7 +47,7 @@ __all__ = ["FaultError", "Launch", "UnjudgedError", "contents_for", "execute", "
 
 Cell = tuple[int, ...]
 Claim = tuple[str, Cell, bool, int]
-"""A statement of the source, its instance, whether it writes an argument, and the value."""
+"""A statement of the source, its instance, whether it writes memory that threads share, and the value."""
 WARP = 32
 MOST_THREADS = 1024
 MOST_RUN = 8192
@@ -463,24 +463,23 @@ def false_claim(source: Kernel, target: Kernel, launch: Launch, *, numbers: bool
     """Whether the target's statements are not what they claim to be, although it runs without a fault.
 
     Each performs an instance of the source, with its value (not looked at with `numbers`); all are performed,
-    but for stores into what the source declares itself, and those that others see the effect of once.
+    but for stores into what the source declares itself, and those into its arguments once where threads share
+    what is written.
     """
     wanted: list[Claim] = []
     got: list[Claim] = []
     execute(source, launch, claims=wanted, numbers=numbers)
     execute(target, launch, claims=got, numbers=numbers)
     values = {(stmt, instance): value for stmt, instance, _, value in wanted}
-    effects = [(stmt, instance) for stmt, instance, effect, _ in got if effect]
-    said = {(stmt, instance) for stmt, instance, _, _ in got}
     own = local_buffers(source.body)
-    optional = {
-        leaf.origin.stmt
-        for leaf, _ in leaves(source.body)
-        if isinstance(leaf, Store) and leaf.buffer in own and leaf.origin is not None
-    }
+    inside = [leaf for leaf, _ in leaves(source.body) if leaf.buffer in own]
+    hidden = {leaf.origin.stmt for leaf in inside if leaf.origin is not None}
+    stored = {leaf.origin.stmt for leaf in inside if leaf.origin is not None and isinstance(leaf, Store)}
+    effects = [(stmt, instance) for stmt, instance, effect, _ in got if effect and stmt not in hidden]
+    said = {(stmt, instance) for stmt, instance, _, _ in got}
     return (
         bool(said - values.keys())
-        or any(stmt not in optional for stmt, _ in values.keys() - said)
+        or any(stmt not in stored for stmt, _ in values.keys() - said)
         or len(effects) != len(set(effects))
         or any(values[stmt, instance] != value for stmt, instance, _, value in got)
     )

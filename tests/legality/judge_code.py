@@ -333,7 +333,7 @@ class Code:
         """What instance of the source a statement claims to be, and the value it computes for that."""
         if not self.claims or s.origin is None:
             return
-        effect = any(b.name == s.buffer for b in self.kernel.buffers)
+        effect = self.buffers[s.buffer].space is not Space.REGISTER
         said = f"({s.origin.stmt!r}, {self.cell(s.origin.instance)}, {effect}, "
         if lanes:
             self.put(depth, f"now.claims += [{said}plain({self.stored(s)})) {lanes}]")

@@ -75,17 +75,25 @@ def updated(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
 def computed(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
     """Buffers of the kernel's own that one store fills."""
     found = Counter(leaf.buffer for leaf, _ in leaves(view.kernel.body))
-    reduced = {leaf.buffer for leaf, _ in leaves(view.kernel.body) if isinstance(leaf, Reduce)}
-    yield from (name for name in view.local if found[name] == 1 and name not in reduced)
+    sums = _sums(view)
+    yield from (name for name in view.local if found[name] == 1 and name not in sums)
 
 
 @rule
 def computed_for(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
-    """Buffers of the kernel's own that are only read inside a loop."""
+    """Buffers of the kernel's own that stores fill and that are only read inside a loop.
+
+    A sum may be computed in each iteration too, but what for.
+    """
     assert domain.of is not None
     loop = chosen[domain.of]
-    written = {*view.used(loop, Mode.WRITE), *view.used(loop, Mode.REDUCE)}
-    yield from (name for name in view.used(loop, Mode.READ) if name in view.local and name not in written)
+    other = {*view.used(loop, Mode.WRITE), *_sums(view)}
+    yield from (name for name in view.used(loop, Mode.READ) if name in view.local and name not in other)
+
+
+def _sums(view: View) -> frozenset[str]:
+    """Buffers that are reduced into."""
+    return frozenset(leaf.buffer for leaf, _ in leaves(view.kernel.body) if isinstance(leaf, Reduce))
 
 
 @rule
