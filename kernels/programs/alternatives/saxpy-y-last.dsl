@@ -1,7 +1,0 @@
-specialize(n % 4096 == 0)
-split(i, 256)
-split(i.o, 4)
-bind(i.o.o, grid.x)
-bind(i.i, thread.x)
-unroll(i.o.i)
-cache_hint(y, default, l2=evict_last)
