@@ -12,6 +12,9 @@ from tests.interpreter import run
 from tests.transforms.fixtures import KERNELS, applied
 
 ROWS, COLS = 3, 70
+STARTS = (0, 0, 1 << 5, ROWS * COLS)
+"""Of rows of data: none, some, most."""
+SCALARS = {"rows": ROWS, "cols": COLS, "entries": ROWS * COLS}
 RNG = np.random.default_rng(2)
 
 LANES = "split(row, 4)\nbind(row.o, grid.x)\nbind(row.i, thread.y)\n"
@@ -38,6 +41,11 @@ CASES = {
         "distribute(c_2.i)\nreuse(s, instead_of=s_2)",
     ),
     "accumulate_in_register": ("column_sum", "split(r, 8)\naccumulate_in_register(r.i, y)"),
+    "grid_reduce": ("column_total", "split(r, 4)\ngrid_reduce(r.o)"),
+    "grid_reduce of a maximum": ("softmax", "split(c, 16)\ngrid_reduce(c.o)"),
+    "privatize": ("accumulate", "split(r, 8)\nprivatize(y, at=c, copies=r.i)"),
+    "atomic": ("accumulate", "reorder([r, c])\natomic(y)"),
+    "balance": ("segments", "balance(k, by=start)\nsplit(k, 4)"),
     "scan by lanes": ("running", f"{LANES}split(c, 3)\nsplit(c.o, 8)\nscan(c.o.i)"),
     "scan by a block": ("running", "split(c, 2)\nsplit(c.o, 32)\nscan(c.o.i)"),
     "scan of pieces": ("running", "specialize(cols == 70)\nsplit(c, 3)\nsplit(c.o, 32)\nscan(c.o.i)"),
@@ -53,7 +61,10 @@ def inputs(kernel: Kernel) -> dict[str, np.ndarray]:
     below = [1] * draw.size if whole else list(RNG.choice([3, 7, 101, 65537], size=draw.size))
     x = np.array([Fraction(int(a), int(b)) for a, b in zip(draw, below, strict=True)], dtype=object)
     weights = np.array([Fraction(int(a), 7) for a in RNG.integers(-99, 99, size=x.size)], dtype=object)
-    return {"x": x.reshape(ROWS, COLS), "v": weights.reshape(ROWS, COLS)}
+    if kernel.name == "segments":
+        return {"x": x, "start": np.array(STARTS, dtype=np.int32)}
+    given = {"x": x.reshape(ROWS, COLS), "v": weights.reshape(ROWS, COLS)}
+    return given | {"y": weights[:COLS]} if kernel.name == "accumulate" else given
 
 
 def whole_numbers(rows: int) -> np.ndarray:
@@ -66,9 +77,9 @@ def whole_numbers(rows: int) -> np.ndarray:
 def test_the_same_fractions(case: str) -> None:
     name, program = CASES[case]
     source = KERNELS[name]()
-    given, scalars = inputs(source), {"rows": ROWS, "cols": COLS}
-    want = run(source, given, scalars, exact=True)["y"]
-    got = run(applied(name, program).kernel, given, scalars, exact=True)["y"]
+    given = inputs(source)
+    want = run(source, given, SCALARS, exact=True)["y"]
+    got = run(applied(name, program).kernel, given, SCALARS, exact=True)["y"]
     assert all(isinstance(v, Fraction) for v in want.flat)
     assert np.array_equal(want, got)
 
@@ -77,6 +88,5 @@ def test_it_would_show_in_the_last_digit() -> None:
     """What the comparison above is worth: in floats the same programs differ."""
     source = KERNELS["moments"]()
     x = RNG.normal(size=(ROWS, COLS)).astype(np.float32).astype(np.float64)
-    scalars = {"rows": ROWS, "cols": COLS}
     shared = applied(*CASES["block_reduce"]).kernel
-    assert not np.array_equal(run(source, {"x": x}, scalars)["y"], run(shared, {"x": x}, scalars)["y"])
+    assert not np.array_equal(run(source, {"x": x}, SCALARS)["y"], run(shared, {"x": x}, SCALARS)["y"])
