@@ -21,6 +21,5 @@ def test_a_rescaled_sum_is_right() -> None:
 
 @pytest.mark.parametrize("f", ONLINE, ids=lambda f: f.name)
 def test_what_execution_shows_numbers_show(f: Forged) -> None:
-    assert f.kernel == "softmax"
-    wrong = why_wrong(source(f.kernel).kernel, f.build(), Launch(SIZES), numbers=True)
+    wrong = why_wrong(source(f.kernel).kernel, f.build(), Launch({"rows": 2, **f.sizes}), numbers=True)
     assert wrong == (None if f.not_shown else "value")
