@@ -1,7 +1,7 @@
 """The prover's record: thousands of random and damaged programs, its answers beside the truth.
 
     python -m benchmarks.prover.record [--programs N] [--seed N] [--jobs N] [--work FILE] [--also FILE ...]
-                                       [--out FILE]
+                                       [--with PRIMITIVE ...] [--out FILE]
 
 `tests.illegal.adversary` makes families: a random program of a random kernel (those in `kernels/`, in
 `tests/illegal/kernels/` and in `tests.kernels_ir`), and three damaged versions of its result. The truth is
@@ -12,6 +12,7 @@ the programs that are right. Programs equal to an earlier one count once.
 
 Batches that `--work` holds already are not made again, so a run that was stopped goes on where it was.
 `--also` adds the batches of other runs, of other seeds or commits; the record says how many are of which.
+With `--with`, only families with one of these primitives are judged: for primitives that are seldom drawn.
 """
 
 from __future__ import annotations
@@ -85,15 +86,17 @@ def digest(case: Case) -> str:
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
-def batch(args: tuple[int, int]) -> tuple[int, float, list[dict[str, Any]]]:
+def batch(args: tuple[int, int, frozenset[str]]) -> tuple[int, float, list[dict[str, Any]]]:
     """Batch `number` of `seed`: its programs, and processor seconds."""
-    seed, number = args
+    seed, number, wanted = args
     start = time.process_time()
     rows: list[dict[str, Any]] = []
     for n in range(FAMILIES):
         rng = random.Random(f"{seed} {number} {n}")
         try:
             for case in family(rng):
+                if wanted and not case.primitives & wanted:
+                    break
                 j = judged(case, rng)
                 rows.append(one(j) if j else {"digest": digest(case), "verdict": "unjudged"})
         except Exception as e:  # neither a transform nor the prover may end so
@@ -103,7 +106,7 @@ def batch(args: tuple[int, int]) -> tuple[int, float, list[dict[str, Any]]]:
 
 
 def batches(
-    seed: int, commit: str, work: Path, also: list[Path], programs: int, jobs: int
+    seed: int, commit: str, work: Path, also: list[Path], programs: int, jobs: int, wanted: frozenset[str]
 ) -> list[dict[str, Any]]:
     """Rows of as many batches as it takes, those in the files first; new ones are added to `work`."""
     done: dict[int, list[dict[str, Any]]] = {}
@@ -114,7 +117,7 @@ def batches(
             entry = json.loads(line)
             if entry["seed"] == seed:
                 done[entry["batch"]] = [{**r, "run": [entry["commit"], seed]} for r in entry["rows"]]
-    todo = ((seed, n) for n in range(1_000_000) if n not in done)
+    todo = ((seed, n, wanted) for n in range(1_000_000) if n not in done)
     with multiprocessing.Pool(jobs) as pool, work.open("a") as file:
         while count([rest, *done.values()]) < programs:
             for number, seconds, rows in pool.map(batch, [next(todo) for _ in range(jobs)]):
@@ -215,10 +218,12 @@ def main() -> None:
         "--out", type=Path, default=Path(__file__).parents[1] / "results" / "prover-record.json"
     )
     parser.add_argument("--also", type=Path, nargs="*", default=[])
+    parser.add_argument("--with", dest="wanted", nargs="*", default=[])
     args = parser.parse_args()
     head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout
     commit = head.strip()
-    rows = batches(args.seed, commit, args.work, args.also, args.programs, args.jobs)
+    wanted = frozenset(args.wanted)
+    rows = batches(args.seed, commit, args.work, args.also, args.programs, args.jobs, wanted)
     document = {
         "what": (__doc__ or "").strip().split("\n")[0],
         "command": f"python -m benchmarks.prover.record --programs {args.programs} --seed {args.seed}",
@@ -232,6 +237,7 @@ def main() -> None:
             "damaged_versions_a_program": 3,
             "damages": len(DAMAGE),
             "left_out": sorted(adversary.LEFT_OUT),
+            "with_one_of": sorted(wanted),
             "sizes": adversary.SIZES,
         },
         **summary(rows),
