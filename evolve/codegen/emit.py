@@ -198,6 +198,12 @@ class KernelEmitter(Accesses):
             raise CodegenError(f"{x} by {y} is no shape of the {WARP} lanes of a warp")
         return WARP, z, 1
 
+    @property
+    def cut_row(self) -> int:
+        """Threads along x of the block as it is launched where a row of them is not whole warps, else 0."""
+        row = self._launched_block()[0]
+        return row if row % WARP else 0
+
     def _thread(self, axis: LoopKind) -> str:
         """The text of a thread's coordinate."""
         if not self._is_warps:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from evolve.codegen.collectives import WARP
 from evolve.codegen.place import Place
 from evolve.ir.expr import Const
 from evolve.ir.stmt import Reduce
-from evolve.ir.types import LoopKind, Space
+from evolve.ir.types import Space
 
 if TYPE_CHECKING:
     from evolve.codegen.emit import KernelEmitter
@@ -17,11 +16,10 @@ if TYPE_CHECKING:
 def aggregated(emitter: KernelEmitter, s: Reduce, value: str, place: Place) -> str:
     """The statement of an aggregated update; `value` is the text of what a lane adds."""
     b = emitter.buffers[s.buffer]
-    row = emitter.block[LoopKind.THREAD_X]
     function = emitter.collectives.aggregate(
         s.monoid,
         b.dtype,
-        row if row % WARP else 0,
+        emitter.cut_row,
         alike=isinstance(emitter.simplified(s.value, place), Const),
     )
     cells = emitter.names.of(b.name)

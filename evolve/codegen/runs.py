@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from evolve.codegen.collectives import WARP
 from evolve.codegen.ctree import Node, line
 from evolve.codegen.place import Place, line_origin
 from evolve.ir.affine import Linear, expression, linear, simplify
@@ -168,8 +167,7 @@ def run_update(emitter: KernelEmitter, s: For, place: Place) -> list[Node] | Non
     if base is None:
         return None
     starts = emitter.buffers[where.buffer]
-    threads = emitter.block[LoopKind.THREAD_X]
-    row = (threads if threads % WARP else 0) if only.aggregated else None
+    row = emitter.cut_row if only.aggregated else None
     function = emitter.collectives.runs(only.monoid, values.dtype, starts.dtype, _extent(s), row)
     arguments = (
         emitter.names.of(values.name),

@@ -107,11 +107,17 @@ def test_each_type_is_updated_as_in_the_source(
 
 
 @pytest.mark.parametrize(
-    "shape", ["split(i.i, 8)\nbind(i.i.o, thread.y)\nbind(i.i.i, thread.x)", "bind(i.i, thread.x)"]
+    "shape",
+    [
+        "split(i.i, 8)\nbind(i.i.o, thread.y)\nbind(i.i.i, thread.x)",
+        "bind(i.i, thread.x)",
+        "split(i.i, 32)\nsplit(i.i.i, 8)\nbind(i.i.o, warp)\nbind(i.i.i.o, lane.y)\nbind(i.i.i.i, lane.x)",
+    ],
 )
 @pytest.mark.parametrize("bins", [1, 3, 8])
 def test_lanes_that_count_alike_update_once(shape: str, bins: int, run_rendered: Runner) -> None:
-    """With a tail, so that lanes of a warp part, and rows of threads shorter than a warp."""
+    """With a tail, so that lanes of a warp part; rows of threads shorter than a warp, and lanes in two
+    dimensions, whose row is the warp."""
     program = f"split(i, 64)\nbind(i.o, grid.x)\n{shape}\naggregate(y, warp)"
     code = rendered(gathering("atomicAdd", "int", "2"), program)
     assert "__popc(peers) * value" in code.text
