@@ -93,9 +93,7 @@ class Ordering:
         because pairs in question are of one block.
         """
         grid = {x.var for x in b.site.loops if x.kind.is_grid}
-        plain = all(
-            isinstance(s, For) and (s.kind.is_grid or not variables(s.extent) & grid) for s in b.site.path
-        )
+        plain = all(isinstance(s, For) and not variables(s.extent) & grid for s in b.site.path)
         return None if plain else self.model.block_map(b)
 
     def separated(self, a: Statement, b: Statement) -> IslObject:

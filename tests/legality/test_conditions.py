@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from evolve.ir.expr import BinaryOp, Const, Expr, Load, compare, index, var
-from evolve.ir.kernel import Kernel
-from evolve.ir.stmt import Alloc, Block, Boundary, Commit, For, If, Stmt, Store, Wait
-from evolve.ir.types import LoopKind, Space
+from evolve.compiler.compile import finish
+from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Load, compare, index, mod, mul, sub, var
+from evolve.ir.kernel import Kernel, Scalar
+from evolve.ir.stmt import Alloc, Barrier, Block, Boundary, Commit, For, If, Stmt, Store, Wait
+from evolve.ir.types import DType, LoopKind, Space
+from evolve.ir.visit import walk
+from evolve.legality.barriers import place
 from evolve.legality.prove import prove
 from tests.illegal.forging import change, good, scheduled, with_loop
 from tests.illegal.lifted import source
-from tests.kernels_ir import F32, buf
+from tests.kernels_ir import F32, buf, ld, loop, origin
 
 COPIED = """
 split(i, 32)
@@ -64,9 +67,7 @@ def test_only_copies_are_asynchronous() -> None:
 
 
 def statements(k: Kernel) -> list[Stmt]:
-    from evolve.ir.visit import walk
-
-    return [s.stmt for s in walk(k.body)]
+    return inside(k.body)
 
 
 def test_asynchronous_copies_go_into_shared_memory() -> None:
@@ -127,3 +128,53 @@ def test_conditions_on_sizes_and_on_loops_part_nobody() -> None:
         return replace(s, body=Block(tuple(stmts)))
 
     assert prove(source("matmul").kernel, with_loop(good("matmul", 3), "k.o", in_order)).proved
+
+
+def test_what_the_source_itself_reads_outside_of_its_own_array_is_not_inherited() -> None:
+    x, at = ld("x", var("i")), (index(2),)
+    body = (
+        Alloc(buf("t", index(2), space=Space.REGISTER)),
+        Store("t", at, x, origin("S0", "i")),
+        Store("y", (var("i"),), ld("t", *at), origin("S1", "i")),
+    )
+    k = of_x(loop("i", var("n"), *body, kind=LoopKind.PARALLEL))
+    verdict = prove(k, finish(k))
+    assert {d.code for d in verdict.diagnostics} == {"E-BOUNDS"}
+
+
+def test_what_the_source_reads_outside_of_an_array_is_inherited() -> None:
+    i = var("i")
+    before, somewhere = ld("x", sub(i, 1)), ld("x", mod(mul(i, i), 64))
+    value = Binary(BinaryOp.ADD, before, somewhere, F32)
+    k = of_x(loop("i", var("n"), Store("y", (i,), value, origin("S0", "i")), kind=LoopKind.PARALLEL))
+    assert prove(k, finish(k)).proved
+
+
+def of_x(*body: Stmt) -> Kernel:
+    """A kernel of two arrays of n elements."""
+    sizes = (Scalar("n", DType.I32, True),)
+    return Kernel("of_x", ("x", "y", "n"), (buf("x", var("n")), buf("y", var("n"))), sizes, Block(body))
+
+
+def test_a_race_that_no_barrier_can_order_keeps_nobody_from_ordering_others() -> None:
+    """Every thread writes one cell of `spoilt`; the tile beside it has its barrier all the same."""
+
+    def spoil(s: For) -> Stmt:
+        one = Store("spoilt", (index(0),), ld("x", index(0), index(0)))
+        return replace(s, body=Block((one, *s.body.stmts)))
+
+    start = good("transpose")
+    tile = next(s for s in statements(start) if isinstance(s, Store) and s.buffer == "t")
+    inner = next(
+        s for s in statements(start) if isinstance(s, For) and s.kind.is_thread and tile in inside(s.body)
+    )
+    outer = next(s for s in statements(start) if isinstance(s, For) and s.kind is LoopKind.GRID_X)
+    k = with_loop(start, inner.var, spoil)
+    shared = Alloc(buf("spoilt", index(1), space=Space.SHARED))
+    k = with_loop(k, outer.var, lambda s: replace(s, body=Block((shared, *s.body.stmts))))
+    barriers = [s for s in statements(place(k)) if isinstance(s, Barrier)]
+    assert barriers == [s for s in statements(start) if isinstance(s, Barrier)] == [Barrier()]
+
+
+def inside(body: Block) -> list[Stmt]:
+    return [s.stmt for s in walk(body)]
