@@ -23,6 +23,7 @@ from evolve.target.limits import GRID_MOST
 from evolve.transforms.edit import all_sites
 from evolve.transforms.view import MoveLimits, block_threads, constant_of, iterations, thread_extents
 
+WARP = 32
 REGISTERS = 255
 """32-bit registers of a thread, on every CUDA GPU since compute capability 3.5."""
 
@@ -46,6 +47,7 @@ class Fit:
     def _conditions(self) -> Mapping[str, Callable[[Kernel], bool]]:
         return {
             "threads": self._threads,
+            "lanes": self._lanes,
             "shared": self._shared,
             "grid": self._grid,
             "combines": self._combines,
@@ -60,6 +62,12 @@ class Fit:
     def _threads(self, kernel: Kernel) -> bool:
         """A block has as many threads as are bound, and as launch bounds allow."""
         return block_threads(kernel) <= min(self.limits.threads, kernel.max_threads or self.limits.threads)
+
+    def _lanes(self, kernel: Kernel) -> bool:
+        """Where thread.x and thread.y are lanes they make one warp."""
+        extents = thread_extents(kernel)
+        lanes = extents.get(LoopKind.THREAD_X, 1) * extents.get(LoopKind.THREAD_Y, 1)
+        return not kernel.lanes or lanes == WARP
 
     def _shared(self, kernel: Kernel) -> bool:
         """A block has the shared memory that is declared."""
@@ -174,6 +182,7 @@ def taken_by(kernel: Kernel) -> Mapping[str, list[object]]:
                 of_kind.append((s.var, s.kind, s.extent))
     return {
         "threads": [kernel.max_threads, *threads],
+        "lanes": [kernel.lanes, *threads],
         "shared": buffers[Space.SHARED],
         "grid": grid,
         "combines": [*combines, *threads],

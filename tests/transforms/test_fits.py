@@ -32,6 +32,15 @@ def test_lanes_that_combine_are_all_of_the_axis() -> None:
     assert "bind(c_3.o.i, thread.x)" not in wide and "bind(c_3.i, thread.x)" in wide
 
 
+def test_lanes_make_one_warp() -> None:
+    tile = "tile([i, j], [8, 32])\nreorder([i.o, j.o, i.i, j.i])\n"
+    assert "bind(j.i, lane)" in moves("transpose", tile)
+    assert "bind(i.i, lane)" not in moves("transpose", tile)
+    assert "bind(i.i, thread.y)" in moves("transpose", tile + "bind(j.i, thread.x)")
+    assert "bind(i.i, thread.y)" not in moves("transpose", tile + "bind(j.i, lane)")
+    assert "bind(j.i, lane)" not in moves("transpose", tile + "bind(i.i, thread.y)")
+
+
 def test_an_axis_of_the_grid_has_room_for_the_sizes_that_are_run() -> None:
     few, many = {"n": (60000,)}, {"n": (70000,)}
     assert "bind(i, grid.y)" in moves("vecadd", "", few)
