@@ -32,6 +32,16 @@ def test_examples_have_sketches_and_the_first_are_proved(name: str) -> None:
         assert compiled.verdict == "PROVED", (sketch.text, compiled.diagnostics)
 
 
+def test_what_a_thread_keeps_between_two_sweeps_is_computed_where_it_is_read() -> None:
+    info = problem_of("blur", (KERNELS / "blur.cu").read_text()).info()
+    first, second = (s.text for s in sketches(info.kernel, info.workload["sizes"])[:2])
+    assert "w = compute_at(h, at=r_2.o)" in first
+    assert "inline(h)" in second
+    softmax = problem_of("softmax", (KERNELS / "softmax.cu").read_text()).info()
+    found = "".join(s.text for s in sketches(softmax.kernel, softmax.workload["sizes"]))
+    assert "compute_at" not in found and "inline" not in found
+
+
 def test_sketches_are_a_function_of_the_kernel() -> None:
     text = (KERNELS / "layernorm.cu").read_text()
     infos = [problem_of("layernorm", text).info() for _ in range(2)]
