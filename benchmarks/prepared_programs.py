@@ -1,7 +1,8 @@
 """The programs of kernels/programs/, proved and built for the sizes at which their kernels are timed.
 
 A case is a kernel of kernels/, or one run on other inputs: `histogram-equal` is `histogram` on what
-kernels/workloads/histogram-equal.toml says, and `softmax-fast` is `softmax` under another numerics contract.
+kernels/workloads/histogram-equal.toml says, and `cross_entropy-fast` is `cross_entropy` under
+another numerics contract.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def files_of(case: str) -> list[Path]:
 
 
 def case_of(alternative: Path) -> str | None:
-    """The case that an alternative is named after, as `softmax-fast`; None if after its kernel only."""
+    """The case that an alternative is named after, as `cross_entropy-fast`; None if after its kernel only."""
     words = alternative.stem.split("-")
     names = ("-".join(words[:n]) for n in range(len(words), 0, -1))
     return next((n for n in names if (WORKLOADS / f"{n}.toml").is_file()), None)

@@ -31,7 +31,7 @@ def row(record: Mapping[str, Any]) -> str:
     low, high = record["ours_over_compiled_95"]
     return " | ".join(
         (
-            f"| {record['kernel']}",
+            f"| {_named(record)}",
             ", ".join(_size(n) for n in record["sizes"].values() if isinstance(n, int)),
             f"{times[record['ours']]:.1f}",
             f"{times['eager']:.1f}",
@@ -47,6 +47,12 @@ def _in_a_row(record: Mapping[str, Any]) -> str:
     """Ours over compiled when each runs several times in a row; a dash where that was not timed."""
     us = record.get("in_a_row_us")
     return f"{us[record['ours']] / us['compiled']:.3f}" if us else "-"
+
+
+def _named(record: Mapping[str, Any]) -> str:
+    """The kernel, with the numerics contract where it is another than the default."""
+    contract = record["numerics"]
+    return f"{record['kernel']}" if contract == "reassociate" else f"{record['kernel']} (numerics {contract})"
 
 
 def _size(n: int) -> str:
