@@ -89,6 +89,25 @@ def compared(kernel: Kernel) -> Iterator[tuple[str, BinaryOp, int | float]]:
                 yield found
 
 
+def decided(
+    kernel: Kernel, values: Mapping[str, tuple[int | float, ...]]
+) -> Iterator[tuple[str, BinaryOp, int]]:
+    """How the kernel's comparisons of such scalars with whole numbers come out, where for all values alike.
+
+    None that follows from one before.
+    """
+    facts: dict[str, tuple[Fact, ...]] = {}
+    for name, op, number in dict.fromkeys(compared(kernel)):
+        answers = {decide(op, v, number) for v in values.get(name, ())}
+        if len(answers) != 1 or not number >= 0 or number != int(number):
+            continue
+        if any(_answer(f, op, number) is not None for f in facts.get(name, ())):
+            continue
+        holds = op if answers.pop() else op.negated
+        facts[name] = (*facts.get(name, ()), (holds, number))
+        yield name, holds, int(number)
+
+
 def held(value: int | float, dtype: DType) -> int | float:
     """The number as a constant of that type holds it."""
     if dtype is DType.F32:

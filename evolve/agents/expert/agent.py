@@ -23,6 +23,7 @@ from evolve.agents.expert import (
     windows,
 )
 from evolve.agents.expert.fixed import factors, fixed
+from evolve.agents.expert.premises import assumed, begun, loosened
 from evolve.agents.expert.shape import describe, few
 from evolve.agents.expert.sketch import Sketch
 from evolve.agents.expert.variations import variations
@@ -41,7 +42,9 @@ class Expert:
 
     def propose(self, context: Context) -> Sequence[Proposal]:
         """The next few programs: a function of the context alone."""
-        offers = sketches(context.kernel, dict(context.workload["sizes"]))
+        kernel, head = assumed(context.kernel, context.workload.get("timed", ()))
+        head += loosened(kernel, context.numerics)
+        offers = begun(sketches(kernel, dict(context.workload["sizes"])), head)
         alone = FIRST * PER_ASK
         if context.ask < FIRST:
             start, count = context.ask * PER_ASK, PER_ASK

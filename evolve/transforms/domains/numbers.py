@@ -9,9 +9,9 @@ from evolve.dsl.registry import Domain
 from evolve.ir.affine import linear
 from evolve.ir.errors import EvolveError
 from evolve.ir.evaluate import evaluate
-from evolve.ir.expr import Const, Var, decide
+from evolve.ir.expr import Const, Var
 from evolve.ir.scope import ranges_at
-from evolve.ir.settled import compared
+from evolve.ir.settled import decided
 from evolve.ir.types import LoopKind
 from evolve.ir.visit import leaves
 from evolve.target.limits import GRID_MOST
@@ -134,12 +134,8 @@ def multiple_of(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
 def decides(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
     """Conditions on parameters that are no sizes: how what the kernel compares them with comes out where it
     is run, if the same each time."""
-    for name, op, number in dict.fromkeys(compared(view.kernel)):
-        values = view.limits.data.get(name, ())
-        answers = {decide(op, v, number) for v in values}
-        if len(answers) == 1 and number == int(number) >= 0:
-            (holds,) = answers
-            yield f"{name} {(op if holds else op.negated).value} {int(number)}"
+    for name, op, number in decided(view.kernel, view.limits.data):
+        yield f"{name} {op.value} {number}"
 
 
 def _cuts(view: View, loop: str, n: int) -> bool:
