@@ -7,6 +7,7 @@ another numerics contract.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,7 +66,15 @@ def files_of(case: str) -> list[Path]:
     found = sorted((PROGRAMS / "alternatives").glob(f"{kernel}-*.dsl"))
     own = [f for f in found if case_of(f) == case]
     others = [f for f in found if case_of(f) is None]
-    return [PROGRAMS / f"{kernel}.dsl", *(own or others)]
+    # A program that shares out sums is none under `exact`.
+    first = [] if own and contract_of(case) == "exact" else [PROGRAMS / f"{kernel}.dsl"]
+    return [*first, *(own or others)]
+
+
+def contract_of(case: str) -> str:
+    """The numerics contract that its workload names."""
+    given = WORKLOADS / f"{case}.toml"
+    return str(tomllib.loads(given.read_text()).get("numerics", "reassociate"))
 
 
 def case_of(alternative: Path) -> str | None:

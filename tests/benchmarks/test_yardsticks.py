@@ -63,6 +63,7 @@ def test_a_case_has_the_alternatives_named_after_it() -> None:
     assert first == "masked_softmax" and fast in others and all(x.startswith(fast) for x in others)
     assert not {*others} & {f.stem for f in files_of("masked_softmax")}
     assert files_of("histogram-equal") == files_of("histogram")
+    assert [f.stem for f in files_of("row_sum-exact")] == ["row_sum-exact"]
 
 
 def test_a_case_is_run_under_its_contract() -> None:

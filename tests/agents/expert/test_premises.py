@@ -1,0 +1,50 @@
+"""Sketches begin with what the launches say of flags and with what the contract allows."""
+
+from __future__ import annotations
+
+from evolve.agents.expert.agent import sketches
+from evolve.agents.expert.premises import assumed, begun, loosened
+from evolve.agents.holes import read_template
+from evolve.compiler.compile import Source, compile_program
+from evolve.dsl.parser import parse
+from evolve.frontend.lift import lift
+from evolve.legality.verdict import Limits
+
+POOL = """
+__global__ void pool(const float *x, float *y, int n, int m, int mode, float scale) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    float s = 0.0f;
+    if (mode == 1) {
+        for (int k = 0; k < m; k++) s += expf(x[i * m + k]);
+    } else {
+        for (int k = 0; k < m; k++) s = fmaxf(s, x[i * m + k]);
+    }
+    y[i] = scale > 0.0f ? s * scale : s;
+}
+"""
+AT = {"n": 4096, "m": 1024, "mode": 1, "scale": 1.0}
+
+
+def test_sketches_for_a_kernel_with_flags_are_proved_behind_what_is_assumed() -> None:
+    found = lift("k.cu", None, POOL)
+    kernel, head = assumed(found.kernel, [AT])
+    assert head == "assume(mode == 1 and scale > 0)\n"
+    head += loosened(kernel, "fast")
+    assert head.endswith("set_precision(s, fast)\n")
+    first, *_ = begun(sketches(kernel, {"n": 4096, "m": 1024}), head)
+    template = read_template(first.text)
+    program = parse(template.fill((0,) * len(template.choices)))
+    source = Source(found.kernel, found.original, found.no_wrap)
+    done = compile_program(source, program, Limits(numerics="fast"))
+    assert done.module is not None, done.verdict.diagnostics
+
+
+def test_launches_that_differ_decide_nothing() -> None:
+    kernel = lift("k.cu", None, POOL).kernel
+    same, head = assumed(kernel, [AT, AT | {"mode": 2, "scale": -1.0}])
+    assert same is kernel and head == ""
+    _, head = assumed(kernel, [AT, AT | {"mode": 2}])
+    assert head == "assume(scale > 0)\n"
+    assert loosened(kernel, "reassociate") == "" and loosened(kernel, "exact") == ""
+    assert begun([], "x") == []
