@@ -48,8 +48,8 @@ from _pytest.runner import runtestprotocol
 
 MODULES = (
     "analysis", "asynchronous", "bounds", "cells", "compile", "conflicts", "coverage", "equality", "flow",
-    "geometry", "instances", "limits", "model", "online", "order", "placement", "proof", "prove", "races",
-    "uniform", "value_flow",
+    "geometry", "instances", "limits", "model", "online", "order", "pairing", "placement", "producers",
+    "proof", "prove", "races", "uniform", "value_flow",
 )  # fmt: skip
 """Those that decide; placing barriers and wording are not among them."""
 PACKAGES = {"compile": "evolve.compiler"}

@@ -8,6 +8,7 @@
 `asynchronous`  when copies that are only started have happened
 `conflicts`  accesses that meet in a cell, and which of them barriers order
 `flow`       who wrote the value that is read; `congruence` what of the source computes the same
+`pairing`    a statement's expression beside its origin's; `producers` what is computed again instead of read
 `proof`      what all checks share; `witness` and `repairs` put findings into words
 
 The checks, in the order in which `prove` runs them: `limits`, `uniform`, `bounds`, `equality`, `races`

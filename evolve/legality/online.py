@@ -46,9 +46,9 @@ from evolve.ir.scaled import (
 from evolve.ir.stmt import Store
 from evolve.ir.types import MAX, Monoid, Space
 from evolve.ir.visit import loads
-from evolve.legality.equality import MismatchError, pair_loads
 from evolve.legality.flow import FlowError, Value, identity_of, previous
 from evolve.legality.instances import Read, Statement
+from evolve.legality.pairing import MismatchError, pair_loads
 from evolve.legality.producers import Performed
 from evolve.legality.proof import Finding, Proof, refuted, unknown
 from evolve.legality.witness import describe

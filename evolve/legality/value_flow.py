@@ -14,10 +14,10 @@ from evolve.dsl.diagnostic import Diagnostic
 from evolve.ir.poly import IslObject, NonAffineError, limited
 from evolve.ir.stmt import Reduce
 from evolve.ir.types import Space
-from evolve.legality.equality import MismatchError, pair_loads
 from evolve.legality.flow import FlowError, Value, extent_box, injective_per_reader
 from evolve.legality.instances import Read, Statement
 from evolve.legality.order import check_chains, order_broken
+from evolve.legality.pairing import MismatchError, pair_loads
 from evolve.legality.proof import Finding, Proof, refuted, unknown
 from evolve.legality.witness import describe, sample_pair
 
