@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from math import prod
 
 from evolve.codegen.access import Accesses, fits_int
 from evolve.codegen.asynchronous import ASYNCHRONOUS_BYTES, MOST_PENDING
@@ -28,10 +29,11 @@ from evolve.codegen.prepare import prepare
 from evolve.codegen.rendered import Dims, Param
 from evolve.codegen.runs import run_update
 from evolve.codegen.shared import SharedArray, declarations
+from evolve.codegen.signature import LINE, opening, params, size_lines
 from evolve.codegen.warp_lanes import WARP, bits, coordinate
 from evolve.ir.affine import simplify
 from evolve.ir.data import reads
-from evolve.ir.expr import Const, Expr, Find, Load, index, sub, var
+from evolve.ir.expr import Const, Expr, Find, Load, index, sub
 from evolve.ir.kernel import Kernel
 from evolve.ir.printer import print_expr
 from evolve.ir.stmt import (
@@ -49,11 +51,9 @@ from evolve.ir.stmt import (
     Store,
     Wait,
 )
-from evolve.ir.types import DType, LoopKind, Space
+from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import leaves, loads, loop_sites, variables, walk
 from evolve.target.limits import GRID_MOST
-
-LINE = 110
 
 _OBVIOUS = re.compile(r"$|(\w+(, \w+)* = )?(unroll|bind)\(")
 """Notes that only repeat what the text below them says."""
@@ -103,17 +103,11 @@ class KernelEmitter(Accesses):
         head = [*self._thread_lines(body), *self.grid_lines]
         shared, shared_bytes = declarations(tuple(self.shared.values()), self.collectives.names)
         inside = [*shared, *head]
-        inside = [*self._size_lines(identifiers("\n".join(texts([*inside, *body])))), *inside]
+        inside = [*size_lines(self, identifiers("\n".join(texts([*inside, *body])))), *inside]
         if inside and body:
             inside.append(line(""))
         inside += body
-        header = f'extern "C" __global__ void {self._bounds()} {self.name}({self._parameters()})'
-        before: tuple[str, ...] = ()
-        if len(header) > LINE:
-            before = (f'extern "C" __global__ void {self._bounds()} {self.name}(',)
-            before += tuple(f"    {p}," for p in self._parameters().split(", "))
-            before = (*before[:-1], before[-1][:-1])
-            header = ")"
+        before, header = opening(self, self.name, prod(self.block.values()))
         guards = [*self.magnitudes.guards()]
         dims = []
         for axis in GRID_AXES:
@@ -125,65 +119,12 @@ class KernelEmitter(Accesses):
         x, y, z = (index(n) for n in self._launched_block())
         return EmittedKernel(
             (scope(header, inside, before=before),),
-            self._params(),
+            params(self),
             (dims[0], dims[1], dims[2]),
             (x, y, z),
             tuple(guards),
             shared_bytes,
         )
-
-    def _params(self) -> tuple[Param, ...]:
-        out = []
-        globals_ = {b.name: b for b in self.kernel.buffers}
-        for name in self.kernel.params:
-            if name in globals_:
-                out.append(Param(name, globals_[name].dtype, True, name not in self.written))
-            else:
-                out.append(Param(name, self.kernel.scalar(name).dtype, False))
-        return tuple(out)
-
-    def _parameters(self) -> str:
-        parts = []
-        for p in self._params():
-            if p.is_pointer:
-                const = "const " if p.is_const else ""
-                parts.append(f"{const}{p.dtype.c_name}* __restrict__ {self.names.of(p.name)}")
-            else:
-                parts.append(f"{p.dtype.c_name} {self._scalar_parameter(p)}")
-        return ", ".join(parts)
-
-    def _scalar_parameter(self, p: Param) -> str:
-        """The parameter's own name; a size of another width gets an `int` copy under the short name."""
-        s = self.kernel.scalar(p.name)
-        if s.is_size and s.dtype is not DType.I32:
-            return self.names.of(f"{p.name}_arg")
-        return self.names.of(p.name)
-
-    def _size_lines(self, used: frozenset[str]) -> list[Node]:
-        out = []
-        for p in self._params():
-            if not p.is_pointer:
-                name = self._scalar_parameter(p)
-                if name != self.names.of(p.name):
-                    copy = f"const int {self.names.of(p.name)} = (int){name};"
-                    if self.names.of(p.name) in used:
-                        out.append(line(f"{copy}  // fits: see the launch condition"))
-                    self.magnitudes.require(var(p.name), {})
-        return out
-
-    def _bounds(self) -> str:
-        threads = 1
-        for n in self.block.values():
-            threads *= n
-        if self.kernel.max_threads and self.kernel.max_threads < threads:
-            raise CodegenError(
-                f"launch_bounds({self.kernel.max_threads}) is less than the {threads} threads of a block"
-            )
-        if self.kernel.registers:
-            # The compiler takes only one of the two.
-            return f"__maxnreg__({self.kernel.registers})"
-        more = f", {self.kernel.min_blocks}" if self.kernel.min_blocks else ""
-        return f"__launch_bounds__({threads}{more})"
 
     @property
     def _is_warps(self) -> bool:
