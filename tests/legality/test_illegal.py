@@ -1,7 +1,8 @@
 """Each program in `illegal/` is refused with its code; forced past the checker, most compute something wrong.
 
 A file says in comments on its first lines: the kernel of `kernels/` that it is for, the code of the
-refusal, and either sizes at which the forced result differs from the source, or why it is not run.
+refusal, and either sizes at which the forced result differs from the source, or why it is not run; and the
+numerics contract, if another than the default is broken.
 Forced results are run instance by instance (`tests.legality.brute`), which shares nothing with the prover.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -18,6 +20,7 @@ from evolve.dsl.parser import parse
 from evolve.frontend.lift import lift
 from evolve.legality.verdict import Limits, Status
 from evolve.transforms.apply import apply_program
+from evolve.workload.model import Contract
 from tests.legality.brute import same
 
 HERE = Path(__file__).parent / "illegal"
@@ -32,6 +35,7 @@ class Illegal:
     wrong_at: dict[str, int] | None
     not_run: str | None
     text: str
+    limits: Limits
 
 
 def read(path: Path) -> Illegal:
@@ -39,7 +43,9 @@ def read(path: Path) -> Illegal:
     head = dict(x[2:].split(": ", 1) for x in text.splitlines() if x.startswith("# "))
     at = head.get("wrong at")
     sizes = {k: int(v) for k, v in (p.split("=") for p in at.split(", "))} if at else None
-    return Illegal(path.stem, head["kernel"], head["code"], sizes, head.get("not run"), text)
+    contract = next(c for c in get_args(Contract) if c == head.get("numerics", "reassociate"))
+    limits = Limits(numerics=contract)
+    return Illegal(path.stem, head["kernel"], head["code"], sizes, head.get("not run"), text, limits)
 
 
 ILLEGAL = [read(p) for p in sorted(HERE.glob("*.dsl"))]
@@ -53,7 +59,7 @@ def source(kernel: str) -> Source:
 
 @pytest.mark.parametrize("case", ILLEGAL, ids=lambda c: str(c.name))
 def test_refused_with_its_code(case: Illegal) -> None:
-    compiled = compile_program(source(case.kernel), parse(case.text), Limits())
+    compiled = compile_program(source(case.kernel), parse(case.text), case.limits)
     assert compiled.module is None and compiled.kernel is None
     assert compiled.verdict.status is Status.REFUTED
     assert compiled.verdict.diagnostics[0].code == case.code

@@ -134,6 +134,8 @@ def multiple_of(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
 def decides(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
     """Conditions on parameters that are no sizes: how what the kernel compares them with comes out where it
     is run, if the same each time."""
+    if not view.limits.data:
+        return
     for name, op, number in decided(view.kernel, view.limits.data):
         yield f"{name} {op.value} {number}"
 
