@@ -79,7 +79,9 @@ def _access(
             outside = where.subtract(inside)
             if outside.is_empty():
                 return None
-            if b.space is Space.GLOBAL and _inherited(p, st, buffer, indices, outside):
+            # A local buffer is the target's own, even if the source has one of that name.
+            given = b.space is Space.GLOBAL and buffer not in p.target.declared
+            if given and _inherited(p, st, buffer, indices, outside):
                 return None
             return refuted(
                 "E-BOUNDS",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from evolve.ir.affine import Ranges, simplify
+from evolve.ir.data import reads
 from evolve.ir.effects import effects
 from evolve.ir.expr import TRUE, Binary, BinaryOp, Const, Expr, Load, Var, conjunction, var
 from evolve.ir.kernel import Kernel
@@ -236,8 +237,8 @@ def _tidy(
 
 
 def reads_memory(e: Expr) -> bool:
-    """Whether an expression loads anything."""
-    return bool(loads(e))
+    """Whether an expression loads anything, or searches for it."""
+    return bool(loads(e)) or reads(e)
 
 
 def tidy_value(e: Expr, ranges: Ranges) -> Expr:

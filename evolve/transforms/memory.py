@@ -113,7 +113,7 @@ def _reads(at: For, path: tuple[For | If, ...], buffer: str) -> Iterator[Reach]:
 def _is_placed(access: Reach | Load) -> bool:
     """Whether no subscript is read from memory. The others stay: no box is around them, and nothing that the
     copy is made of changes."""
-    return not any(loads(i) for i in access.indices)
+    return not any(reads_memory(i) for i in access.indices)
 
 
 def check_stage_size(source: Buffer, window: Window, space: Space) -> None:

@@ -27,9 +27,9 @@ from evolve.ir.printer import print_expr, print_stmt
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Alloc, Block, Buffer, For, Reduce, Stmt, Store
 from evolve.ir.types import LoopKind, Monoid, Space
-from evolve.ir.visit import Site, fresh, loads, rewrite, walk
+from evolve.ir.visit import Site, fresh, rewrite, walk
 from evolve.transforms.call import Call, Result, loop_of, transform
-from evolve.transforms.edit import constant_extent, replace_loop
+from evolve.transforms.edit import constant_extent, reads_memory, replace_loop
 from evolve.transforms.memory import MAX_SHARED_BYTES
 from evolve.transforms.names import claim, taken_names
 from evolve.transforms.places import check_runs_in_order, check_scope
@@ -194,7 +194,7 @@ def _window(kernel: Kernel, target: Buffer, site: Site, at: For, updates: tuple[
     data: set[int] = set()
     for u in updates:
         assert isinstance(u.stmt, Reduce)
-        data |= {d for d, i in enumerate(u.stmt.indices) if loads(i)}
+        data |= {d for d, i in enumerate(u.stmt.indices) if reads_memory(i)}
         reaches.append(Reach(u.stmt.indices, (*site.path, at, *u.path)))
     still = tuple(
         replace(r, indices=tuple(index(0) if d in data else i for d, i in enumerate(r.indices)))

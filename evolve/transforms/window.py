@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from evolve.dsl.diagnostic import RefusedError
 from evolve.ir.affine import Linear, Ranges, bounds, expression, linear, simplify
+from evolve.ir.data import reads
 from evolve.ir.expr import TRUE, Expr, add, conjunction, index
 from evolve.ir.kernel import Kernel
 from evolve.ir.lanes import divisor
@@ -44,7 +45,7 @@ def window_of(kernel: Kernel, buffer: str, accesses: tuple[Reach, ...], inner: f
     for access in accesses:
         ranges = ranges_at(kernel, access.path)
         for d, subscript in enumerate(access.indices):
-            if loads(subscript):
+            if loads(subscript) or reads(subscript):
                 raise RefusedError(
                     "E-WINDOW", f"subscript {print_expr(subscript)} of {buffer} is read from memory"
                 )

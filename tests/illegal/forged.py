@@ -14,6 +14,7 @@ from evolve.ir.stmt import Alloc, Barrier, Block, Commit, For, If, Origin, Reduc
 from evolve.ir.types import MAX, MIN, Cache, DType, LoopKind
 from evolve.ir.visit import map_block_exprs, map_expr, rewrite, substitute_block
 from tests.illegal import (
+    forged_entries,
     forged_layouts,
     forged_online,
     forged_powers,
@@ -40,6 +41,7 @@ from tests.illegal.templates import TEMPLATES
 __all__ = [
     "FORGED",
     "Forged",
+    "forged_entries",
     "forged_layouts",
     "forged_online",
     "forged_powers",

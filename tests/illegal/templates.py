@@ -77,6 +77,31 @@ def _sparse(r: str, n: str) -> list[str]:
     return [t.format(r=r, n=n) for t in (_ROW_BY_THREAD, _ROW_BY_WARP, _ROW_BY_BLOCK, _ROW_BY_LANES)]
 
 
+_ENTRIES_BY_FOUR = """
+balance(k, by={ends})
+split(k, 4)
+split(k.o, 8)
+persistent(k.o.o, 2)
+bind(k.o.i, thread.x)
+vectorize(k.i, 4)
+split([{r}.init, {r}], 16)
+bind([{r}.init.o, {r}.o], grid.x)
+bind([{r}.init.i, {r}.i], thread.x)
+"""
+_ENTRIES_TOGETHER = """
+balance(k, by={ends})
+aggregate(sum, warp)
+split(k, 32)
+persistent(k.o, 3)
+bind(k.i, thread.x)
+bind({r}, grid.x)
+"""
+
+
+def _entries(r: str, ends: str) -> list[str]:
+    return [t.format(r=r, ends=ends) for t in (_ENTRIES_BY_FOUR, _ENTRIES_TOGETHER)]
+
+
 TEMPLATES: dict[str, list[str]] = {
     "batched_matmul": [
         "specialize(m == 8 and n == 8 and k == 4)\nbind(b, grid.x)\nsplit([row, col], 2)\n"
@@ -139,7 +164,7 @@ TEMPLATES: dict[str, list[str]] = {
         "bind(token, grid.y)\nsplit(head, 4)\nsplit(d, 16)\nreorder([head.o, d.o, d.i, head.i])\n"
         "bind(head.o, grid.x)\nbind(d.i, thread.x)\nunroll(head.i)\n",
     ],
-    "spmv": _sparse("row", "rows"),
+    "spmv": [*_sparse("row", "rows"), *_entries("row", "rowptr")],
     "segments": _sparse("s", "n"),
     "gather": [
         "split(i, 64)\nbind(i.o, grid.x)\nbind(i.i, thread.x)\n",
