@@ -14,7 +14,7 @@ from evolve.codegen.ctext import literal
 from evolve.codegen.errors import CodegenError
 from evolve.codegen.hinted import PREFETCH, Hinted
 from evolve.codegen.names import Names
-from evolve.codegen.segments import Update, find_text, runs_text
+from evolve.codegen.segments import Update, find_text, find_together_text, runs_text, together_text
 from evolve.ir.types import DType, Monoid
 
 WARP = 32
@@ -111,29 +111,40 @@ class Collectives:
             self.texts.append(access.text(name))
         return self._known["hinted", access]
 
-    def find(self, starts: DType) -> str:
-        """Name of `int f(const T* starts, int segments, long long value)`, see `segments`."""
-        key = ("find", starts)
+    def find(self, starts: DType, *, together: bool = False) -> str:
+        """Name of `int f(const T* starts, int segments, value)`, see `segments`."""
+        key = ("find", starts, together)
         if key not in self._known:
-            self._known[key] = self.names.fresh("find" if starts is DType.I32 else f"find_{starts.value}")
-            self.texts.append(find_text(self._known[key], starts))
+            tag = "" if starts is DType.I32 else f"_{starts.value}"
+            alone = self.find(starts) if together else ""
+            name = self._known[key] = self.names.fresh(f"find{'_together' if together else ''}{tag}")
+            text = find_together_text(name, alone, starts) if together else find_text(name, starts)
+            self.texts.append(text)
         return self._known[key]
 
-    def runs(self, monoid: Monoid, dtype: DType, starts: DType, number: int, row: int | None) -> str:
+    def runs(self, monoid: Monoid, dtype: DType, starts: DType, number: int, *, together: bool) -> str:
         """Name of `void f(const T (&value)[number], const S* starts, int segments, long long first, T*)`.
 
-        See `segments`. `row` as of `aggregate`, with which the last of each thread's updates is made; None
-        where it is made alone.
+        See `segments`. `together`: lanes whose last entries go to one segment update it once.
         """
-        key = ("runs", monoid, dtype, starts, number, row)
+        key = ("runs", monoid, dtype, starts, number, together)
         if key not in self._known:
-            find, atomic = self.find(starts), f"{ATOMICS[monoid.name]}(&target[r], total);"
-            last = atomic
-            if row is not None:
-                last = f"{self.aggregate(monoid, dtype, row, alike=False)}(target, r, total);"
+            find = self.find(starts, together=True)
+            inner = last = f"{ATOMICS[monoid.name]}(&target[r], total);"
+            if together:
+                last = f"{self._together(monoid, dtype)}(target, r, total);"
             self._known[key] = self.names.fresh(f"{monoid.name}_runs_{number}")
-            update = Update(monoid, dtype, combined(monoid, dtype, "total", "value[i]"), atomic, last)
+            update = Update(monoid, dtype, combined(monoid, dtype, "total", "value[i]"), inner, last)
             self.texts.append(runs_text(self._known[key], find, update, starts, number))
+        return self._known[key]
+
+    def _together(self, monoid: Monoid, dtype: DType) -> str:
+        key = ("together", monoid, dtype)
+        if key not in self._known:
+            tag = "" if dtype is DType.F32 else f"_{dtype.value}"
+            name = self._known[key] = self.names.fresh(f"{monoid.name}_together{tag}")
+            step = combined(monoid, dtype, "total", "other")
+            self.texts.append(together_text(name, monoid, dtype, ATOMICS[monoid.name], step))
         return self._known[key]
 
     def scan_warp(self, monoid: Monoid, dtype: DType, lanes: int) -> str:

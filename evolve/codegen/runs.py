@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
+from evolve.codegen.collectives import WARP
 from evolve.codegen.ctree import Node, line
 from evolve.codegen.place import Place, line_origin
 from evolve.ir.affine import Linear, expression, linear, simplify
@@ -167,8 +168,11 @@ def run_update(emitter: KernelEmitter, s: For, place: Place) -> list[Node] | Non
     if base is None:
         return None
     starts = emitter.buffers[where.buffer]
-    row = emitter.cut_row if only.aggregated else None
-    function = emitter.collectives.runs(only.monoid, values.dtype, starts.dtype, _extent(s), row)
+    function = emitter.collectives.runs(
+        only.monoid, values.dtype, starts.dtype, _extent(s), together=only.aggregated
+    )
+    # The search of a warp looks up to a warp's width beyond.
+    emitter.require(add(starts.extents[0], WARP), place)
     arguments = (
         emitter.names.of(values.name),
         emitter.names.of(starts.name),

@@ -29,6 +29,7 @@ EIGHT = (
     "vectorize(k.i, 4)\nunroll(k.i.o)\n"
 )
 SERIAL = "balance(k, by=rowptr)\nsplit(k, 5)\nsplit(k.o, 8)\npersistent(k.o.o, 2)\nbind(k.o.i, thread.x)\n"
+LANES = "aggregate(sum, warp)\n"
 SINGLE = "balance(k, by=rowptr)\nsplit(k, 32)\npersistent(k.o, 3)\nbind(k.i, thread.x)\n"
 LENGTHS = {
     "a few": [3, 1, 4, 1, 5, 9, 2, 6],
@@ -37,6 +38,9 @@ LENGTHS = {
     "a long one": [2, 150, 1, 0, 3],
     "one entry": [0, 1, 0],
     "whole vectors": [4, 8, 4, 16],
+    "whole warps": [100, 28, 3, 125, 0, 140, 1, 115],
+    "all alike": [1] * 300,
+    "none for long": [130, *[0] * 40, 130, *[0] * 40, 60],
 }
 
 
@@ -51,7 +55,20 @@ def text_of(program: str) -> str:
     return render(module(program)).text
 
 
-@pytest.mark.parametrize("program", [FOUR, EIGHT, SERIAL, SINGLE], ids=["4", "8", "5", "1"])
+WARPS = (
+    "balance(k, by=rowptr)\nsplit(k, 4)\nsplit(k.o, 64)\npersistent(k.o.o, 1)\nbind(k.o.i, thread.x)\n"
+    "vectorize(k.i, 4)\n"
+)
+TURNED = (
+    "balance(k, by=rowptr)\nsplit(k, 4)\nsplit(k.o, 64)\npersistent(k.o.o, 1)\nsplit(k.o.i, 32)\n"
+    "bind(k.o.i.o, thread.x)\nbind(k.o.i.i, thread.y)\nvectorize(k.i, 4)\n"
+)
+TOGETHER = {"a warp": WARPS, "lanes apart": TURNED, "half a warp": FOUR}
+PROGRAMS = {"4": FOUR, "8": EIGHT, "5": SERIAL, "1": SINGLE}
+PROGRAMS |= {f"{n}, {w}": p + a for n, p in TOGETHER.items() for w, a in (("alone", ""), ("together", LANES))}
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=list(PROGRAMS))
 def test_each_entry_goes_to_its_row(program: str, cache: Path) -> None:
     rendered = render(module(program + ROWS))
     host = compile_host(rendered.text, list(rendered.signatures), cache)
@@ -80,7 +97,7 @@ def test_a_thread_searches_once_and_updates_memory_once_a_run() -> None:
     assert "sum_runs_8(sum_values, rowptr, rows, " in text
     function = text[text.index("void sum_runs_8(") :]
     function = function[: function.index("\n}\n")]
-    assert function.count("find(") == 1 and function.count("atomicAdd(") == 2
+    assert function.count("find_together(") == 1 and function.count("atomicAdd(") == 2
 
 
 def test_a_whole_run_is_read_in_vectors_without_a_question() -> None:
@@ -108,3 +125,10 @@ def test_sums_in_no_order_round_in_no_order() -> None:
 def test_a_thread_with_a_single_row_after_the_other_is_not_rounded_by_order() -> None:
     rows = module("split(row, 16)\nbind(row.o, grid.x)\nbind(row.i, thread.x)\n")
     assert render(rows).variants[0].rounded == frozenset()
+
+
+def test_lanes_together_search_and_update_together() -> None:
+    text = text_of(WARPS + LANES)
+    function = text[text.index("void sum_runs_4(") :]
+    assert "sum_together(target, r, total);" in function[: function.index("\n}\n")]
+    assert "find_together(starts, segments, from)" in function
