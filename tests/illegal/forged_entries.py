@@ -53,7 +53,7 @@ def entries_of_lanes_added_without_atomics() -> Kernel:
     return _contribution(lambda s: replace(s, atomic=False, aggregated=False), TOGETHER)
 
 
-@forged("spmv", "E-DUPLICATE", "wrong", rows=6)
+@forged("spmv", "E-REDUCTION", "wrong", rows=6)
 def entries_added_twice() -> Kernel:
     return _contribution(lambda s: (s, s), TOGETHER)
 
@@ -95,7 +95,7 @@ def sums_begun_while_entries_are_added() -> Kernel:
     return change(good("spmv", FOUR), first)
 
 
-@forged("spmv", "E-COVERAGE", "uninitialised", rows=6)
+@forged("spmv", "E-UNINIT", "uninitialised", rows=6)
 def sums_never_begun() -> Kernel:
     return with_loop(good("spmv", FOUR), "row.init.o", lambda s: ())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,8 +50,9 @@ def check(r: Rendered) -> Failure | Checked:
 def test_a_loop_over_data_that_ends_after_its_first_trip_is_found(program: str) -> None:
     good = rendered(program)
     assert isinstance(check(good), Checked)
-    assert good.text.count("++k_o)") >= 1
-    damaged = replace(good, text=good.text.replace("++k_o)", "k_o += 1000)"))
+    damaged_text, count = re.subn(r"\+\+(k_oo?)\)", r"\1 += 1000)", good.text)
+    assert count >= 1
+    damaged = replace(good, text=damaged_text)
     found = check(damaged)
     assert isinstance(found, Failure) and found.judged
 
