@@ -110,10 +110,10 @@ def _sweeps(kernel: Kernel, first: tuple[str, ...], second: tuple[str, ...]) -> 
             "E-ONLINE-FORM", f"inside {first[-1]} and {second[-1]} the maximum is not the same all over"
         )
     of_each = {x.var for x in two} & frozenset().union(*map(variables, scale.indices), frozenset())
-    if of_each:
+    if of_each or scale.buffer in there:
+        loop = min(of_each, default=second[-1])
         raise RefusedError(
-            "E-ONLINE-FORM",
-            f"each iteration of {min(of_each)} has a maximum of its own, it is no sweep for one",
+            "E-ONLINE-FORM", f"each iteration of {loop} has a maximum of its own, it is no sweep for one"
         )
     sums = tuple(_Total(x, _moving(x, site)) for x, site in totals if isinstance(x, Reduce))
     return _Sweeps(one, two, top, sums, scale)

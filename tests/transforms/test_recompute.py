@@ -60,6 +60,12 @@ def test_a_sum_goes_where_it_is_read_with_all_that_makes_it() -> None:
     assert e.value.diagnostic.code == "E-PRODUCER"
 
 
+def test_a_maximum_in_each_iteration_is_none_for_one_sweep() -> None:
+    with pytest.raises(RefusedError) as e:
+        applied("softmax", "compute_at(m, at=c_2)\nonline(c, c_2)")
+    assert e.value.diagnostic.code == "E-ONLINE-FORM"
+
+
 def test_updates_in_registers_are_not_atomic() -> None:
     program = (
         "split(i, 32)\nsplit(i.i, 4)\nh_p = privatize(h, at=i.o, copies=i.i.i)\n"
