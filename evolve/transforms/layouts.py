@@ -97,9 +97,9 @@ def _check_vectors(kernel: Kernel, old: Buffer, new: Buffer, order: tuple[int, .
         ranges = ranges_at(kernel, site.path)
         for loop in (x for x in site.loops if x.kind is LoopKind.VECTOR):
             width = constant_extent(kernel, loop.var) or 1
-            for access in effects(leaf).accesses:
+            for access in (x for x in effects(leaf).accesses if x.buffer == old.name):
                 at = _ordered(access.indices, order)
-                if access.buffer != old.name or not lies_wide(plain, at, loop.var, width, ranges):
+                if not lies_wide(plain, at, loop.var, width, ranges):
                     continue
                 if not lies_wide(new, at, loop.var, width, ranges):
                     raise RefusedError(

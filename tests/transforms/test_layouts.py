@@ -59,5 +59,11 @@ def test_vectors_that_a_swizzle_would_take_apart() -> None:
     )
 
 
+def test_vectors_that_also_read_an_array_of_one_dimension() -> None:
+    wide = "specialize(cols == 64)\nt = stage(x, at=row, scope=shared)\nvectorize(c_3, 4)\n"
+    got = applied("layernorm", wide + "set_layout(t, swizzle=[4, 8])").kernel
+    assert local_buffers(got.body)["t"].swizzle == Swizzle(4, 8)
+
+
 def test_columns_that_would_become_rows() -> None:
     assert "say how" in refused(TILE + "set_layout(t, swizzle=[4, 4])\nset_layout(t, order=[1, 0])")
