@@ -86,7 +86,8 @@ class KernelEmitter(Accesses):
         self.instances = 0
         stores = [x for x, _ in leaves(self.kernel.body) if isinstance(x, Store)]
         self.asked_for = {x.buffer for x in stores if x.prefetch}
-        check_registers(self.layouts, self.buffers)
+        held = {name: layout for name, layout in self.layouts.items() if name not in self.asked_for}
+        check_registers(held, self.buffers)
         check_askable(self.kernel)
         for b in kernel.params:
             names.of(b)
