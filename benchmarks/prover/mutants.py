@@ -1,10 +1,10 @@
 """Mutation of the prover: whichever of its checks is removed, does some test fail?
 
     python -m benchmarks.prover.mutants [--jobs N] [--out FILE.json]
-        [--modules MODULE ...] [--kinds KIND ...] [--only SUBSTRING] [--again] [--tests TEST ...]
+        [--modules MODULE ...] [--kinds KIND ...] [--only SUBSTRING] [--again] [--missing] [--tests TEST ...]
 
-With any of the options of the second line the record is brought up to date in part; it says which mutants
-are of which commit.
+The record is written as it grows. With any of the options of the second line it is brought up to date in
+part; it says which mutants are of which commit.
 
 A mutant is `evolve.legality` with one thing taken out:
 
@@ -85,7 +85,7 @@ NARROWING = (
     "subtract_domain",
 )  # fmt: skip
 KINDS = ("finding", "condition", "restriction")
-SECONDS = 12.0
+SECONDS = 4.0
 """Processor time of the tests that are tried on a mutant: one that lives longer counts as a survivor."""
 HANGS = 120
 """Seconds. A child that takes longer hangs: killed, and the mutant with it."""
@@ -249,6 +249,7 @@ def forget() -> None:
         _module(name)._state.__dict__.clear()
 
 
+Keep = Callable[[dict[str, dict[str, Any]]], None]
 Lines = set[tuple[str, int]]
 """By module."""
 
@@ -286,8 +287,10 @@ def passes(passed: Lines, m: Mutant) -> bool:
 class Plugin:
     """Runs the collected tests once as they are, then for every mutant in a child."""
 
-    def __init__(self, chosen: Callable[[Mutant], bool], known: dict[str, dict[str, Any]], jobs: int) -> None:
-        self.chosen, self.known, self.jobs = chosen, known, jobs
+    def __init__(
+        self, chosen: Callable[[Mutant], bool], known: dict[str, dict[str, Any]], jobs: int, keep: Keep
+    ) -> None:
+        self.chosen, self.known, self.jobs, self.keep = chosen, known, jobs, keep
         self.results: dict[str, dict[str, Any]] = {}
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -306,6 +309,7 @@ class Plugin:
         gc.collect()
         gc.freeze()
         todo = [m for name in MODULES for m in mutants(name) if self.chosen(m)]
+        todo.sort(key=lambda m: KINDS.index(m.kind))
         under_way: dict[int, tuple[Mutant, int]] = {}
         while todo or under_way:
             while todo and len(under_way) < self.jobs:
@@ -321,6 +325,7 @@ class Plugin:
                 by = file.read().decode() or ("hangs or dies" if status else "")
             timed.sort(key=lambda t: t[1].nodeid != by)
             self.results[m.id] = {"kind": m.kind, "line": m.line, "killed_by": by}
+            self.keep(self.results)
             print(f"{'killed  ' if by else 'SURVIVED'} {m.module}:{m.line} {m.id}", flush=True)
         return True
 
@@ -356,6 +361,7 @@ def main() -> None:
     parser.add_argument("--tests", nargs="+", default=[], help="instead of all that judge verdicts")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--again", action="store_true", help="only those that survived in an earlier --out")
+    parser.add_argument("--missing", action="store_true", help="only those that an earlier --out lacks")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument(
         "--out", type=Path, default=Path(__file__).parents[1] / "results" / "prover-mutants.json"
@@ -371,18 +377,22 @@ def main() -> None:
             and args.only in m.id
             and m.kind in args.kinds
             and (not args.again or m.id in left)
+            and (not args.missing or m.id not in known)
         )
 
-    plugin = Plugin(chosen, known, args.jobs)
+    def keep(found: dict[str, dict[str, Any]]) -> None:
+        new = {k: {**v, "commit": commit.strip()} for k, v in found.items()}
+        results = {k: v for k, v in sorted({**known, **new}.items()) if k in there}
+        args.out.write_text(json.dumps(document(results), indent=1) + "\n")
+
+    there = {m.id for name in MODULES for m in mutants(name)}
+    plugin = Plugin(chosen, known, args.jobs, keep)
     tests = args.tests or TESTS
     status = pytest.main(["-o", "addopts=", "-q", "-p", "no:cacheprovider", "-s", *tests], plugins=[plugin])
     if not plugin.results:
         sys.exit(int(status) or 1)
-    there = {m.id for name in MODULES for m in mutants(name)}
-    new = {k: {**v, "commit": commit.strip()} for k, v in plugin.results.items()}
-    results = {k: v for k, v in sorted({**known, **new}.items()) if k in there}
-    args.out.write_text(json.dumps(document(results), indent=1) + "\n")
-    print(json.dumps({k: v for k, v in document(results).items() if k in ("kinds", "all", "kill_rate")}))
+    written = json.loads(args.out.read_text())
+    print(json.dumps({k: v for k, v in written.items() if k in ("kinds", "all", "kill_rate")}))
 
 
 def document(results: dict[str, dict[str, Any]]) -> dict[str, Any]:
