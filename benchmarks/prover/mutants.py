@@ -65,6 +65,7 @@ TESTS = (
     "tests/legality/test_atomics.py",
     "tests/legality/test_checks.py",
     "tests/legality/test_conditions.py",
+    "tests/legality/test_conditions_of_sums.py",
     "tests/legality/test_data_loops.py",
     "tests/legality/test_flow.py",
     "tests/legality/test_flow_enumerated.py",

@@ -97,13 +97,7 @@ def _combine(p: Proof, site: Site, loop: For) -> list[Finding]:
         # With fewer lanes than a warp, several values of thread.y share the warp.
         reason = why_not_uniform(model, site, LoopKind.THREAD_Y if x == WARP else LoopKind.THREAD_X)
     else:
-        if not 1 <= width <= x:
-            out.append(
-                refuted(
-                    "E-COMBINE",
-                    f"loop {loop.var} combines {print_expr(loop.extent)} threads of thread.x's {x}",
-                )
-            )
+        # As many as hold a partial, which the threads of a block do: at most all of them.
         reason = why_not_uniform(model, site, LoopKind.THREAD_X)
     if reason:
         out.append(refuted("E-BARRIER", f"not every thread reaches combine loop {loop.var}: {reason}"))

@@ -11,14 +11,14 @@ from __future__ import annotations
 import islpy as isl
 
 from evolve.dsl.diagnostic import Diagnostic
-from evolve.ir.poly import IslObject, NonAffineError, limited
+from evolve.ir.poly import IslObject, limited
 from evolve.ir.stmt import Reduce
 from evolve.ir.types import Space
 from evolve.legality.flow import FlowError, Value, extent_box, injective_per_reader
 from evolve.legality.instances import Read, Statement
 from evolve.legality.order import check_chains, order_broken
 from evolve.legality.pairing import MismatchError, pair_loads
-from evolve.legality.proof import Finding, Proof, refuted, unknown
+from evolve.legality.proof import Finding, Proof, refuted
 from evolve.legality.witness import describe, sample_pair
 
 
@@ -30,8 +30,6 @@ def check_flow(p: Proof) -> list[Finding]:
             out += _statement(p, st)
         except FlowError as e:
             out.append(Finding(e.diagnostic, e.refuted))
-        except NonAffineError as e:
-            out.append(unknown("E-FLOW", f"{describe(st)} reads memory in a way not expressible: {e}"))
         except MismatchError:
             pass  # `equality` reports it
     return out[:4]
