@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 from evolve.dsl.registry import Domain
@@ -12,7 +11,7 @@ from evolve.ir.effects import Mode, effects
 from evolve.ir.expr import Expr, Load, Var
 from evolve.ir.stmt import Reduce
 from evolve.ir.types import Cache, Priority, Space
-from evolve.ir.visit import leaves, map_expr, walk
+from evolve.ir.visit import leaves, loads, map_expr, walk
 from evolve.transforms.domains.rule import Chosen, rule
 from evolve.transforms.view import View
 from evolve.workload.model import FAST_CONTRACTS
@@ -73,27 +72,32 @@ def updated(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
 
 @rule
 def computed(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
-    """Buffers of the kernel's own that one store fills."""
-    found = Counter(leaf.buffer for leaf, _ in leaves(view.kernel.body))
-    sums = _sums(view)
-    yield from (name for name in view.local if found[name] == 1 and name not in sums)
+    """Buffers of the kernel's own that one store fills, from what is not written later."""
+    stores = _stores(view)
+    yield from (name for name in view.local if stores.get(name, 0) == 1)
 
 
 @rule
 def computed_for(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
-    """Buffers of the kernel's own that stores fill and that are only read inside a loop.
-
-    A sum may be computed in each iteration too, but what for.
-    """
+    """Buffers of the kernel's own that stores fill, from what is not written later, and that are only read
+    inside a loop. A sum may be computed in each iteration too, but what for."""
     assert domain.of is not None
-    loop = chosen[domain.of]
-    other = {*view.used(loop, Mode.WRITE), *_sums(view)}
-    yield from (name for name in view.used(loop, Mode.READ) if name in view.local and name not in other)
+    loop, stores = chosen[domain.of], _stores(view)
+    written = view.used(loop, Mode.WRITE)
+    yield from (b for b in view.used(loop, Mode.READ) if b in view.local and b in stores and b not in written)
 
 
-def _sums(view: View) -> frozenset[str]:
-    """Buffers that are reduced into."""
-    return frozenset(leaf.buffer for leaf, _ in leaves(view.kernel.body) if isinstance(leaf, Reduce))
+def _stores(view: View) -> dict[str, int]:
+    """How many stores fill a buffer; none that is reduced into, or filled from what is written later."""
+    written: set[str] = set()
+    found: dict[str, int] = {}
+    other: set[str] = set()
+    for leaf, _ in reversed(list(leaves(view.kernel.body))):
+        if isinstance(leaf, Reduce) or any(x.buffer in written for x in loads(leaf.value)):
+            other.add(leaf.buffer)
+        written.add(leaf.buffer)
+        found[leaf.buffer] = found.get(leaf.buffer, 0) + 1
+    return {name: n for name, n in found.items() if name not in other}
 
 
 @rule
