@@ -5,7 +5,8 @@
 `launch`     launches in numbers: the seam to the devices
 `prepare`    rewrites before emission: `tiles` (whole tiles apart from partial ones), `hoist` (guards)
 `emit`       one kernel: statements; `emit_vector` wide accesses; `emit_combine` and `collectives`
-             shuffles and block reductions; `access` and `ctext` expressions; `geometry` grid and block
+             shuffles and block reductions; `access` and `ctext` expressions; `geometry` grid and block;
+             `threads` their coordinates; `shared` where shared arrays lie
 `sizes`      how large index arithmetic gets: the launch guards
 `vectors`    independence of lanes
 `limits`     what is refused before a compiler sees it

@@ -30,7 +30,7 @@ from evolve.codegen.rendered import Dims, Param
 from evolve.codegen.runs import run_update
 from evolve.codegen.shared import SharedArray, declarations
 from evolve.codegen.signature import LINE, opening, params, size_lines
-from evolve.codegen.warp_lanes import WARP, bits, coordinate
+from evolve.codegen.threads import Threads
 from evolve.ir.affine import simplify
 from evolve.ir.data import reads
 from evolve.ir.expr import Const, Expr, Find, Load, index, sub
@@ -78,6 +78,7 @@ class KernelEmitter(Accesses):
         super().__init__(prepare(kernel), names, collectives)
         self.name = name
         self.block = block_dims(self.kernel)
+        self.threads = Threads(self.block, kernel.lanes)
         self.grid = grid_extents(self.kernel)
         self.shared: dict[str, SharedArray] = {}
         self.grid_lines: list[Node] = []
@@ -117,7 +118,7 @@ class KernelEmitter(Accesses):
             limit = self.magnitudes.at_most(extent, GRID_MOST[axis])
             if limit is not None and axis is not LoopKind.GRID_X:
                 guards.append(limit)
-        x, y, z = (index(n) for n in self._launched_block())
+        x, y, z = (index(n) for n in self.threads.block)
         return EmittedKernel(
             (scope(header, inside, before=before),),
             params(self),
@@ -127,42 +128,13 @@ class KernelEmitter(Accesses):
             shared_bytes,
         )
 
-    @property
-    def _is_warps(self) -> bool:
-        """Whether thread.x and thread.y are coordinates of a lane and no axes of the launch."""
-        return self.kernel.lanes and self.block[LoopKind.THREAD_Y] > 1
-
-    def _launched_block(self) -> tuple[int, int, int]:
-        x, y, z = (self.block[a] for a in THREAD_AXES)
-        if not self._is_warps:
-            return x, y, z
-        if x * y != WARP or x & (x - 1):
-            raise CodegenError(f"{x} by {y} is no shape of the {WARP} lanes of a warp")
-        return WARP, z, 1
-
-    @property
-    def cut_row(self) -> int:
-        """Threads along x of the block as it is launched where a row of them is not whole warps, else 0."""
-        row = self._launched_block()[0]
-        return row if row % WARP else 0
-
-    def _thread(self, axis: LoopKind) -> str:
-        """The text of a thread's coordinate."""
-        if not self._is_warps:
-            return f"threadIdx.{axis.value[-1]}"
-        if axis is LoopKind.THREAD_Z:
-            return "threadIdx.y"
-        x, y, _ = (self.block[a] for a in THREAD_AXES)
-        return coordinate("threadIdx.x", bits(x, y)[axis is LoopKind.THREAD_Y])
-
     def _thread_lines(self, body: list[Node]) -> list[Node]:
         text = "\n".join(texts(body))
-        self._launched_block()
         out = []
         for axis, name in THREAD_NAMES.items():
             if not re.search(rf"\b{name}\b", text):
                 continue
-            declaration = f"const int {name} = {self._thread(axis)};"
+            declaration = f"const int {name} = {self.threads.coordinate(axis)};"
             loops = [s.stmt for s in walk(self.kernel.body) if isinstance(s.stmt, For)]
             spread = dict.fromkeys(x.var for x in loops if x.kind is axis)
             note = f"{declaration}  // {', '.join(spread)}"

@@ -19,7 +19,7 @@ def aggregated(emitter: KernelEmitter, s: Reduce, value: str, place: Place) -> s
     function = emitter.collectives.aggregate(
         s.monoid,
         b.dtype,
-        emitter.cut_row,
+        emitter.threads.cut_row,
         alike=isinstance(emitter.simplified(s.value, place), Const),
     )
     cells = emitter.names.of(b.name)

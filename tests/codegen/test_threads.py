@@ -7,7 +7,7 @@ import pytest
 
 from evolve.codegen.errors import CodegenError
 from evolve.codegen.module import render, render_kernel
-from evolve.codegen.warp_lanes import WARP, bits, coordinate
+from evolve.codegen.threads import WARP, bits, coordinate
 from evolve.compiler.compile import compile_program, finish
 from evolve.dsl.parser import parse
 from evolve.legality.verdict import Limits
