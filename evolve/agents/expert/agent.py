@@ -7,6 +7,7 @@ from itertools import islice
 
 from evolve.agents.base import Context, Proposal
 from evolve.agents.expert import (
+    chains,
     columns,
     counts,
     fallback,
@@ -44,7 +45,9 @@ class Expert:
         """The next few programs: a function of the context alone."""
         kernel, head = assumed(context.kernel, context.workload.get("timed", ()))
         head += loosened(kernel, context.numerics)
-        offers = begun(sketches(kernel, dict(context.workload["sizes"])), head)
+        sizes = dict(context.workload["sizes"])
+        ordered = chains.sketches(kernel, sizes) if context.numerics == "exact" else ()
+        offers = begun([*ordered, *sketches(kernel, sizes)], head)
         alone = FIRST * PER_ASK
         if context.ask < FIRST:
             start, count = context.ask * PER_ASK, PER_ASK

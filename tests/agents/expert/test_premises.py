@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from evolve.agents.expert import chains
 from evolve.agents.expert.agent import sketches
 from evolve.agents.expert.premises import assumed, begun, loosened
 from evolve.agents.holes import read_template
@@ -10,6 +15,7 @@ from evolve.dsl.parser import parse
 from evolve.frontend.lift import lift
 from evolve.legality.verdict import Limits
 
+KERNELS = Path(__file__).parents[3] / "kernels"
 POOL = """
 __global__ void pool(const float *x, float *y, int n, int m, int mode, float scale) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -38,6 +44,18 @@ def test_sketches_for_a_kernel_with_flags_are_proved_behind_what_is_assumed() ->
     source = Source(found.kernel, found.original, found.no_wrap)
     done = compile_program(source, program, Limits(numerics="fast"))
     assert done.module is not None, done.verdict.diagnostics
+
+
+@pytest.mark.parametrize("name", ["row_sum", "matvec"])
+def test_rows_are_added_up_in_their_order_under_exact(name: str) -> None:
+    found = lift(KERNELS / f"{name}.cu")
+    sizes = {s.name: 8192 for s in found.kernel.scalars}
+    (sketch,) = chains.sketches(found.kernel, sizes)
+    source = Source(found.kernel, found.original, found.no_wrap)
+    done = compile_program(source, parse(sketch.text), Limits(numerics="exact"))
+    assert done.module is not None, done.verdict.diagnostics
+    assert not list(chains.sketches(found.kernel, dict.fromkeys(sizes, 100)))
+    assert not list(chains.sketches(lift(KERNELS / "softmax.cu").kernel, sizes))
 
 
 def test_launches_that_differ_decide_nothing() -> None:
