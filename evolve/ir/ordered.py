@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from evolve.ir.expr import Binary, BinaryOp, Call, Expr
+from evolve.ir.expr import Binary, BinaryOp, Call, Expr, Load
 from evolve.ir.kernel import Kernel
 from evolve.ir.scaled import rescaling
-from evolve.ir.stmt import Leaf, Reduce
+from evolve.ir.stmt import Leaf, Reduce, Stmt, Store
 from evolve.ir.types import PROD, SUM
-from evolve.ir.visit import leaves, map_block_exprs, map_expr
+from evolve.ir.visit import leaves, map_block_exprs, map_expr, rewrite
 
 ROUNDED_PRODUCT = "mul_rn"
 
@@ -43,4 +43,13 @@ def uncontracted(kernel: Kernel) -> Kernel:
             return Call(ROUNDED_PRODUCT, (e.lhs, e.rhs), e.dtype)
         return e
 
-    return replace(kernel, body=map_block_exprs(kernel.body, lambda e: map_expr(e, one)))
+    def step(s: Stmt) -> Stmt | None:
+        """A step of a running product as a store: `p *= x` would be contracted with what adds p up."""
+        if not isinstance(s, Reduce) or s.monoid != PROD or not s.value.dtype.is_float or s.atomic:
+            return None
+        before = Load(s.buffer, s.indices, s.value.dtype)
+        product = Call(ROUNDED_PRODUCT, (before, s.value), s.value.dtype)
+        return Store(s.buffer, s.indices, product, s.origin, span=s.span)
+
+    body = map_block_exprs(kernel.body, lambda e: map_expr(e, one))
+    return replace(kernel, body=rewrite(body, step))
