@@ -39,7 +39,8 @@ def serpentine(call: Call) -> Result:
         from_the_end = sub(sub(x.extent, 1), var(x.var))
         back = Block((replace(x, body=substitute_block(back, {x.var: from_the_end}), note=call.note),))
     back = renamed(back, "back", taken_names(call.kernel))
-    pair = mul(var(outer.var), 2)
+    # The loop over one pair has no part in any subscript: it would be no digit of what registers hold.
+    pair = mul(var(outer.var), 2) if extent > 2 else index(0)
     both = (
         *substitute_block(outer.body, {outer.var: pair}).stmts,
         *substitute_block(back, {outer.var: add(pair, 1)}).stmts,

@@ -225,6 +225,10 @@ TEMPLATES: dict[str, list[str]] = {
         "tile([i, j], [8, 8])\nbind(i.o, grid.x)\nt = stage(x, at=j.o, scope=shared)\n"
         "set_layout(t, pad=[0, 1])\nbind([t.1, i.i], thread.x)\nbind([t.0, j.i], thread.y)\n"
         "multi_buffer(t, n=3)\npipeline(j.o, ahead=2)\n",
+        "specialize(cols % 8 == 0)\ntile([i, j], [4, 32])\nbind(i.o, grid.y)\nbind(j.o, grid.x)\n"
+        "t = stage(x, at=j.o, scope=shared)\nset_layout(t, swizzle=[4, 8])\nsplit(t.1, 4)\nsplit(j.i, 8)\n"
+        "reorder([j.i.o, i.i, j.i.i])\nbind([t.0, i.i], lane.y)\nbind([t.1.o, j.i.i], lane.x)\n"
+        "vectorize(t.1.i, 4)\n",
     ],
     "matmul": [
         "specialize(M % 8 == 0 and N % 8 == 0 and K % 4 == 0)\ntile([i, j], [8, 8])\nbind(i.o, grid.y)\n"
@@ -247,6 +251,12 @@ TEMPLATES: dict[str, list[str]] = {
         "a = stage(A, at=k.o, scope=shared)\nbind([i.i.0, i.i.1, i.i.2, a.0], thread.y)\n"
         "bind([j.i.0, j.i.1, j.i.2, a.1], thread.x)\nmake_async(a)\nmulti_buffer(a, n=3)\n"
         "pipeline(k.o, ahead=2)\n",
+        "specialize(M % 16 == 0 and N % 8 == 0 and K % 4 == 0)\ntile([i, j], [16, 8])\nbind(i.o, grid.y)\n"
+        "bind(j.o, grid.x)\ntile([i.i, j.i], [2, 2])\ndistribute([i.i.o, j.i.o, i.i.i, j.i.i])\nsplit(k, 4)\n"
+        "reorder([k.o, i.i.o.1, j.i.o.1, k.i, i.i.i.1, j.i.i.1])\na = stage(A, at=k.o, scope=shared)\n"
+        "set_layout(a, swizzle=[1, 4, 2])\nsplit(a.0, 8)\n"
+        "bind([a.0.i, i.i.o.0, i.i.o.1, i.i.o.2], lane.y)\nbind([a.1, j.i.o.0, j.i.o.1, j.i.o.2], lane.x)\n"
+        "serpentine([i.i.i.1, j.i.i.1])\n",
     ],
     "stencil": [
         "tile([i, j], [8, 8])\nbind(i.o, grid.y)\nbind(j.o, grid.x)\nt = stage(x, at=j.o, scope=shared)\n"

@@ -25,6 +25,11 @@ def test_every_other_iteration_runs_backwards() -> None:
     ), text
 
 
+def test_one_pair_needs_no_number() -> None:
+    text = body("transpose", "specialize(rows % 2 == 0)\nsplit(i, 2)\nserpentine([i.i, j])")
+    assert "for i.i in 0..1:" in text and "i.i]" not in text and "i.i *" not in text
+
+
 @pytest.mark.parametrize(
     "program",
     [
