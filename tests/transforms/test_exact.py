@@ -45,6 +45,12 @@ CASES = {
     "grid_reduce of a maximum": ("softmax", "split(c, 16)\ngrid_reduce(c.o)"),
     "privatize": ("accumulate", "split(r, 8)\nprivatize(y, at=c, copies=r.i)"),
     "atomic": ("accumulate", "reorder([r, c])\natomic(y)"),
+    "aggregate": ("accumulate", "reorder([r, c])\natomic(y)\naggregate(y, warp)"),
+    "compute_at of a maximum": ("softmax", "split(c_2, 16)\ncompute_at(m, at=c_2.o)\ncompute_at(m, at=c_3)"),
+    "compute_at of a sum": (
+        "softmax",
+        "split(c_3, 16)\ncompute_at(s, at=c_3.o)\nsplit(c_2, 4)\nsplit_reduction(c_2.i)",
+    ),
     "balance": ("segments", "balance(k, by=start)\nsplit(k, 4)"),
     "scan by lanes": ("running", f"{LANES}split(c, 3)\nsplit(c.o, 8)\nscan(c.o.i)"),
     "scan by a block": ("running", "split(c, 2)\nsplit(c.o, 32)\nscan(c.o.i)"),
