@@ -1,19 +1,27 @@
-"""Rows whose length memory says, as a sparse matrix's: some lanes a row, some entries of it in flight."""
+"""Rows whose length memory says, as a sparse matrix's.
+
+Some lanes a row, some entries of it in flight; or, as rows may be of very different lengths, all entries
+shared out evenly.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from evolve.agents.expert.facts import Facts
 from evolve.agents.expert.grids import on_grid
-from evolve.agents.expert.shape import Shape
+from evolve.agents.expert.shape import Inner, Shape
 from evolve.agents.expert.sketch import Sketch
-from evolve.agents.expert.text import program
-from evolve.ir.data import reads
+from evolve.agents.expert.text import choice, program
+from evolve.ir.data import index_arrays, reads
 
 FORMS = ((8, 4), (16, 1), (32, 4), (16, 2), (32, 8), (32, 1), (4, 4))
 """Lanes a row, and entries that each loads before it adds them."""
 THREADS = 256
+ENTRIES = (8, 4, 16)
+"""Entries that a thread takes at once where all are shared out."""
+BLOCKS = (924, 528, 660)
 
 
 def sketches(shape: Shape, sizes: dict[str, int]) -> Iterator[Sketch]:
@@ -23,7 +31,39 @@ def sketches(shape: Shape, sizes: dict[str, int]) -> Iterator[Sketch]:
     (row,), (sweep,) = shape.parallel, shape.inner
     if sweep.does != "reduce" or sweep.guarded or not reads(sweep.extent):
         return
-    k = sweep.name
+    by_lanes = _lanes(shape, sizes, row, sweep.name)
+    yield from islice(by_lanes, 1)
+    yield from _entries(shape, row, sweep)
+    yield from by_lanes
+
+
+def _entries(shape: Shape, row: str, sweep: Inner) -> Iterator[Sketch]:
+    """All entries shared out, where one array says how long each row is and one total is made of it."""
+    arrays, k = index_arrays(sweep.extent), sweep.name
+    if len(arrays) != 1 or len(shape.targets) != 1:
+        return
+    (ends,), (total,) = arrays, shape.targets
+    for entries in ENTRIES:
+        yield Sketch(
+            program(
+                f"balance({k}, by={ends})",
+                f"aggregate({total}, warp)",
+                f"split({k}, {entries})",
+                f"split({k}.o, {THREADS})",
+                f"persistent({k}.o.o, {choice(BLOCKS)})",
+                f"bind({k}.o.i, thread.x)",
+                f"vectorize({k}.i, 4)",
+                f"unroll({k}.i.o)" if entries > 4 else None,
+                f"split([{row}.init, {row}], {THREADS})",
+                f"bind([{row}.init.o, {row}.o], grid.x)",
+                f"bind([{row}.init.i, {row}.i], thread.x)",
+            ),
+            f"all entries shared out, {entries} a thread at once",
+            ("tail", "latency"),
+        )
+
+
+def _lanes(shape: Shape, sizes: dict[str, int], row: str, k: str) -> Iterator[Sketch]:
     for lanes, ahead in FORMS:
         rows = THREADS // lanes
         facts = Facts(shape, sizes)

@@ -115,6 +115,19 @@ def test_windows_along_the_contiguous_loop_come_in_registers(name: str) -> None:
     assert all("taps == 7" in s.text for s in found) == ("taps" in name)
 
 
+def test_entries_of_a_sparse_matrix_are_shared_out_too() -> None:
+    workload = (KERNELS / "workloads" / "spmv-power_law.toml").read_text()
+    problem = problem_of("spmv", (KERNELS / "spmv.cu").read_text(), workload)
+    info = problem.info()
+    by_lanes, *shared = sketches(info.kernel, info.workload["sizes"])[:4]
+    assert "warp_reduce(k.i)" in by_lanes.text
+    for sketch in shared:
+        template = read_template(sketch.text)
+        assert "balance(k, by=rowptr)" in sketch.text and len(template.choices) == 1
+        compiled = problem.compile(parse(template.fill((0,))))
+        assert compiled.verdict == "PROVED", (sketch.text, compiled.diagnostics)
+
+
 def test_small_matrices_have_tiles_of_their_size() -> None:
     info = problem_of("batched_matmul", (KERNELS / "batched_matmul.cu").read_text()).info()
     found = sketches(info.kernel, info.workload["sizes"])
