@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import islpy as isl
 
-from evolve.ir.ordered import regroups, rounds
+from evolve.ir.ordered import contracts, regroups, rounds
 from evolve.ir.poly import IslObject, context
 from evolve.legality.flow import Value
 from evolve.legality.model import Model
@@ -22,7 +22,7 @@ def check_chains(p: Proof) -> list[Finding]:
     """E-ORDER for statements that are no single step of a chain, where the contract is `exact`."""
     if p.limits.numerics != "exact":
         return []
-    found = ((st, regroups(st.leaf)) for st in p.target.statements)
+    found = ((st, regroups(st.leaf) or contracts(st.leaf)) for st in p.target.statements)
     return [_refused(f"{describe(st)} {why}") for st, why in found if why is not None]
 
 

@@ -11,16 +11,13 @@ from evolve.ir.kernel import Kernel, Scalar
 from evolve.ir.settled import data_facts, held, settled, under
 from evolve.ir.types import DType
 from evolve.transforms.call import Call, Result, transform
-from evolve.transforms.knowledge import COMPARISONS, MIRRORED, terms
+from evolve.transforms.knowledge import COMPARISONS, MIRRORED, by_term
 
 
 @transform("assume")
 def assume(call: Call) -> Result:
     """See dsl_spec/assume.yaml."""
-    kernel = call.kernel
-    for term in terms(call.condition("condition")):
-        kernel = _with(kernel, term)
-    return kernel, call.names
+    return by_term(call, _with)
 
 
 def _with(kernel: Kernel, term: Operation) -> Kernel:

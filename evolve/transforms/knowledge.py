@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from evolve.dsl.diagnostic import RefusedError
@@ -46,18 +47,22 @@ MIRRORED = {"==": "==", "!=": "!=", "<=": ">=", ">=": "<=", "<": ">", ">": "<"}
 @transform("specialize")
 def specialize(call: Call) -> Result:
     """See dsl_spec/specialize.yaml."""
+    return by_term(call, _assume)
+
+
+def by_term(call: Call, learn: Callable[[Kernel, Operation], Kernel]) -> Result:
+    """The kernel that knows each comparison of the statement's condition."""
     kernel = call.kernel
-    for term in terms(call.condition("condition")):
-        kernel = _assume(kernel, term)
+    for term in _terms(call.condition("condition")):
+        kernel = learn(kernel, term)
     return kernel, call.names
 
 
-def terms(cond: Operation) -> list[Operation]:
-    """The comparisons of a condition."""
+def _terms(cond: Operation) -> list[Operation]:
     if cond.op != "and":
         return [cond]
     assert isinstance(cond.lhs, Operation) and isinstance(cond.rhs, Operation)
-    return [*terms(cond.lhs), *terms(cond.rhs)]
+    return [*_terms(cond.lhs), *_terms(cond.rhs)]
 
 
 def _assume(kernel: Kernel, term: Operation) -> Kernel:

@@ -171,6 +171,14 @@ def test_products_are_rounded_by_themselves(text: str) -> None:
         assert not rounded or code.mix["fp32_mul"] > 0
 
 
+def test_a_function_that_is_contracted_inside_is_refused() -> None:
+    guarded = "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n)"
+    text = f"__global__ void k(const double *x, double *y, int n) {{ {guarded} y[i] = %s(x[i]); }}"
+    for function, exact in (("log1p", False), ("exp", True)):
+        source = lifted(text % function).kernel
+        assert verdict(source, source).proved == exact and verdict(source, source, LOOSE).proved
+
+
 def test_moves_regroup_no_sum() -> None:
     kernel, names = apply_program(lifted(ROW_SUM).kernel, parse("split(c, 32)")).kernel, NameTable()
     loose = legal_moves(kernel, names)
