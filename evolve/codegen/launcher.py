@@ -72,8 +72,8 @@ def render_launcher(rendered: Rendered, params: tuple[Param, ...]) -> str:
     used = identifiers("\n".join(body))
     lines += [
         f"    const long long {wide[n]} = (long long){own[n]};"
-        for n in wide
-        if _is_size(params, n) and wide[n] in used
+        for n in (p.name for p in sizes)
+        if wide[n] in used
     ]
     if apart in used:
         lines += [
@@ -123,10 +123,6 @@ def _must_be_apart(v: RenderedVariant, params: tuple[Param, ...]) -> list[tuple[
 def _bytes(p: Param, wide: dict[str, str]) -> str:
     # The first factor makes the whole product 64 bits wide.
     return " * ".join([f"{p.dtype.size}LL", *(_text(e, wide, MULTIPLIED) for e in p.extents)])
-
-
-def _is_size(params: tuple[Param, ...], name: str) -> bool:
-    return any(p.name == name and not p.dtype.is_float for p in params)
 
 
 def _declaration(p: Param, name: str) -> str:

@@ -12,6 +12,7 @@ from evolve.codegen.module import render
 from evolve.codegen.rendered import Rendered
 from evolve.compiler.compile import Source, compile_program
 from evolve.dsl.parser import parse
+from evolve.frontend.clang import parse as parse_cuda
 from evolve.frontend.lift import lift, list_kernels
 from evolve.legality.verdict import Limits
 from evolve.toolchain.cubin import read_cubin
@@ -86,6 +87,12 @@ __global__ void scale(float* aligned, const float* apart, unsigned long long n, 
     if (i < n) aligned[i] = apart[i] > 0.0f ? 2.0f * apart[i] : -INFINITY;
 }
 """
+GATHER = """
+__global__ void gather(const int* at, const unsigned char* kept, const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = kept[i] ? x[at[i]] : 0.0f;
+}
+"""
 PROGRAM = "split(i, 1024)\nsplit(i.i, 4)\nbind(i.o, grid.x)\nbind(i.i.o, thread.x)\nvectorize(i.i.i, 4)\n"
 
 
@@ -107,6 +114,15 @@ def test_names_of_the_user_and_what_nothing_uses() -> None:
     assert "const int n =" not in text, "the kernel's body does not use it: the grid covers it exactly"
     assert text.count("#define INFINITY") == 1
     assert "#define INFINITY" in text[: text.index("scale_v1")], "before its first use"
+
+
+def test_arrays_of_integers_are_no_sizes(tmp_path: Path) -> None:
+    """clang knows nothing of the runtime here, but it knows a name that is declared twice."""
+    text = launcher_of(GATHER, "split(i, 64)\nbind(i.o, grid.x)\nbind(i.i, thread.x)")
+    path = tmp_path / "best.cu"
+    path.write_text(text)
+    assert not [p.message for p in parse_cuda(path).problems if "redefinition" in p.message]
+    assert "const long long n_ = (long long)n;" in text and "(long long)at;" not in text
 
 
 def test_in_place_use_is_left_to_the_original() -> None:
