@@ -91,6 +91,55 @@ def test_each_entry_goes_to_its_row(program: str, cache: Path) -> None:
         assert done.outputs["y"].tolist() == want.tolist(), name
 
 
+ROWS_OF = "int row = blockIdx.x * blockDim.x + threadIdx.x; if (row < rows) {"
+OTHERS = {
+    "what the row has goes into each entry": """
+__global__ void w(const int *rowptr, const float *val, const float *d, float *y, int rows) { ROWS
+  float f = d[row] * 2.f; float s = f;
+  for (int k = rowptr[row]; k < rowptr[row + 1]; k++) s += val[k] * f * d[row];
+  y[row] = s * f; } }""",
+    "two totals": """
+__global__ void w(const int *rowptr, const float *val, float *y, float *z, int rows) { ROWS
+  float s = 0.f, q = 0.f;
+  for (int k = rowptr[row]; k < rowptr[row + 1]; k++) { s += val[k]; q += val[k] * val[k]; }
+  y[row] = s; z[row] = q; } }""",
+    "the least of integers, pointers of 64 bits": """
+__global__ void w(const long long *rowptr, const int *val, int *y, int rows) { ROWS
+  int s = 1000;
+  for (long long k = rowptr[row]; k < rowptr[row + 1]; k++) s = min(s, val[k]);
+  y[row] = s; } }""",
+}
+
+
+@pytest.mark.parametrize("text", OTHERS.values(), ids=list(OTHERS))
+def test_other_rows_of_uneven_length_compute_what_they_did(text: str, cache: Path) -> None:
+    found = lift("w.cu", None, text.replace("ROWS", ROWS_OF))
+    program = parse(WARPS.replace("64", "32") + "aggregate(s, warp)\n")
+    made = compile_program(Source(found.kernel, found.original, found.no_wrap), program, Limits())
+    assert made.module is not None, made.verdict.diagnostics
+    rendered = render(made.module)
+    host = compile_host(rendered.text, list(rendered.signatures), cache)
+    lengths = [3, 0, 150, 1, 0, 0, 9, 40, 2]
+    rng = np.random.default_rng(1)
+    arrays = {}
+    for b in found.kernel.buffers:
+        kind = np.dtype({"i32": "int32", "i64": "int64", "f32": "float32"}[b.dtype.value])
+        size = sum(lengths) if b.name == "val" else len(lengths)
+        arrays[b.name] = rng.integers(-4, 5, size).astype(kind)
+        if b.name == "rowptr":
+            arrays[b.name] = np.array([0, *np.cumsum(lengths)], kind)
+    sizes = {s.name: len(lengths) if s.name == "rows" else sum(lengths) for s in found.kernel.scalars}
+    outputs = {"y", "z"} & arrays.keys()
+    want, got = (
+        execute(
+            host, concretise_variant(rendered, v, sizes), arrays, outputs, ExecOptions(orders=("permuted",))
+        )
+        for v in (-1, 0)
+    )
+    assert got.findings == ()
+    assert all(got.outputs[n].tolist() == want.outputs[n].tolist() for n in outputs)
+
+
 def test_a_thread_searches_once_and_updates_memory_once_a_run() -> None:
     text = text_of(EIGHT)
     assert "float sum_values[8];" in text
