@@ -6,6 +6,7 @@
 `model`      who executes which statement instance when, on which cells (`geometry`, `cells`)
 `analysis`   a model and its conflicts, shared by placing and proving
 `asynchronous`  when copies that are only started have happened
+`exponentials`  where the exponentials of running sums are evaluated, for `online`
 `conflicts`  accesses that meet in a cell, and which of them barriers order
 `flow`       who wrote the value that is read; `congruence` what of the source computes the same
 `pairing`    a statement's expression beside its origin's; `producers` what is computed again instead of read

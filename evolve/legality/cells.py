@@ -79,7 +79,8 @@ class Cells:
         for dim, subscript in zip(layout.dims, indices, strict=True):
             spelled = st.frame.constant(0)
             for position, digit in enumerate(dim):
-                name = None if digit.axis is None else combining or by_kind.get(digit.axis)
+                lane = combining if digit.axis is LoopKind.THREAD_X else None
+                name = None if digit.axis is None else lane or by_kind.get(digit.axis)
                 v = st.frame.affine(next(slots)) if digit.axis is None else value_at(st.frame, name or 0)
                 good = good.intersect(v.ge_set(st.frame.constant(0))) if position else good
                 good = good.intersect(v.lt_set(st.frame.constant(digit.extent))) if position else good

@@ -81,7 +81,7 @@ class Ordering:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self._points = [(model.time_map(b), self._own_block(b)) for b in model.barriers]
+        self._points = [(b, self._own_block(b)) for b in model.barriers]
         self._before: dict[tuple[str, int], IslObject] = {}
         self._after: dict[tuple[str, int], IslObject] = {}
 
@@ -96,19 +96,32 @@ class Ordering:
         plain = all(isinstance(s, For) and not variables(s.extent) & grid for s in b.site.path)
         return None if plain else self.model.block_map(b)
 
+    def _earlier(self, a: Statement, point: BarrierPoint) -> IslObject:
+        """Instances of `a` to those of the barrier that they come before.
+
+        A barrier has a place in its block of its own. So whatever has the same time up to there, as far as
+        it has one, stands at another place: no more of the time has to be looked at.
+        """
+        if self.model.lasts(a):
+            return self.model.end_map(a).lex_lt_map(self.model.time_map(point))
+        long = len(point.time)
+        return self.model.moment_map(a, long).lex_lt_map(self.model.moment_map(point, long))
+
     def separated(self, a: Statement, b: Statement) -> IslObject:
         """Pairs (instance of a, instance of b) with a barrier of that block after a and before b."""
         out: IslObject | None = None
-        for i, (time, block) in enumerate(self._points):
+        for i, (point, block) in enumerate(self._points):
             key = (a.name, i)
             if key not in self._before:
-                before = self.model.end_map(a).lex_lt_map(time)
+                before = self._earlier(a, point)
                 if block is not None:
                     before = before.intersect(self.model.block_map(a).apply_range(block.reverse()))
                 self._before[key] = before
             key_b = (b.name, i)
             if key_b not in self._after:
-                self._after[key_b] = time.lex_lt_map(self.model.time_map(b))
+                long = len(point.time)
+                after = self.model.moment_map(point, long).lex_lt_map(self.model.moment_map(b, long))
+                self._after[key_b] = after
             between = self._before[key].apply_range(self._after[key_b])
             out = between if out is None else out.union(between)
         if out is None:

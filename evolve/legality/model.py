@@ -281,6 +281,15 @@ class Model:
         padded = (*st.time, *(0,) * (self.depth - len(st.time)), *tail)
         return st.frame.map_to("", [value_at(st.frame, x) for x in padded]).intersect_domain(st.instances)
 
+    def moment_map(self, st: Statement | BarrierPoint, length: int) -> IslObject:
+        """Instances to the first components of their times, `length` of them."""
+        cut = (*st.time, *(0,) * length)[:length]
+        return st.frame.map_to("", [value_at(st.frame, x) for x in cut]).intersect_domain(st.instances)
+
+    def lasts(self, st: Statement) -> bool:
+        """Whether it is a copy that is only started where it stands."""
+        return st.name in self._landings
+
     def end_map(self, st: Statement, tail: tuple[int, ...] = ()) -> IslObject:
         """Instances to the times from which on they have happened: later than `time_map` for a copy that is
         only started there."""

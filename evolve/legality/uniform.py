@@ -143,8 +143,8 @@ def _partial_by_lane(model: Model, leaf: Reduce, loop: For, width: int) -> bool:
     layout = model.layouts.get(value.buffer)
     if layout is None:
         return False
-    owners = [(d, i) for dim, i in zip(layout.dims, value.indices, strict=True) for d in dim if d.axis]
-    if len(owners) != 1:
-        return False
-    digit, _ = owners[0]
-    return digit.axis is LoopKind.THREAD_X and digit.extent == width
+    owners = [d for dim in layout.dims for d in dim if d.axis]
+    if loop.kind is LoopKind.COMBINE_WARP:
+        # Rows of threads combine elements of their own, which the layout tells apart.
+        owners = [d for d in owners if d.axis is LoopKind.THREAD_X]
+    return len(owners) == 1 and owners[0].axis is LoopKind.THREAD_X and owners[0].extent == width

@@ -300,6 +300,22 @@ TEMPLATES: dict[str, list[str]] = {
         "reorder([k.i, k.o])\nreorder([k_2.i, k_2.o])\nbind(r.i, thread.y)\nwarp_reduce([k.i, k_2.i])\n"
         "split([e, e_2, e_3], 2)\nonline(c, c_2)\nreuse(s, instead_of=s_2)\n"
         "bind([e.i, e_2.i, e_2.i.scale, e_2.i.scale_2, e_3.i], thread.x)\n",
+        "specialize(rows % 4 == 0 and cols % 8 == 0)\nsplit(r, 4)\nbind(r.o, grid.x)\nsplit(r.i, 2)\n"
+        "split([c, c_2], 8)\nsplit([c.i, c_2.i], 2)\nsplit([c.i.o, c_2.i.o], 2)\n"
+        "split([e, e_2, e_3], 2)\ndistribute([c.i.o.o, c.i.o.i, c.i.i])\n"
+        "distribute([c_2.i.o.o, c_2.i.o.i, c_2.i.i])\n"
+        "reorder([c_2.i.o.i.3, c_2.i.o.o.3, c_2.i.i.3])\nwarp_reduce(c_2.i.o.i.3)\n"
+        "online(c.o, c_2.o)\nreuse(s, instead_of=s_2)\ndistribute([r.i.o, r.i.i])\n"
+        "reorder([c.o, r.i.o.4, r.i.i.4])\ndistribute([r.i.o.4, r.i.i.4])\n"
+        "reorder([c.i.o.i.2, c.i.o.o.2, c.i.i.2])\nwarp_reduce(c.i.o.i.2)\n"
+        "reorder([c_2.i.o.o.4, r.i.o.4.8, e_2.i, c_2.i.o.i.4, c_2.i.i.4, r.i.i.4.8, e_2.o])\n"
+        "P = stage(p, at=c_2.i.o.o.4, scope=shared)\nsplit([P.0, P.1], 2)\n"
+        "bind([P.0.o, r.i.o.0, r.i.o.1, r.i.o.2, r.i.o.3, r.i.o.5, r.i.o.6, r.i.o.7, r.i.o.8], "
+        "thread.y)\n"
+        "bind([r.i.o.4.0, r.i.o.4.1, r.i.o.4.2, r.i.o.4.3, r.i.o.4.4, r.i.o.4.5, r.i.o.4.6], thread.y)\n"
+        "bind([r.i.o.4.7, r.i.o.4.8], thread.y)\n"
+        "bind([P.1.o, c.i.o.i.0, c.i.o.i.1, c_2.i.o.i.2, e.i, e_2.i, e_2.i.scale, e_2.i.scale_2, "
+        "e_3.i], thread.x)\n",
     ],
     "cumsum": [
         "specialize(cols == 256)\nbind(r, grid.x)\nx_row = stage(x, at=r, scope=register)\n"

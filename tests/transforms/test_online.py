@@ -10,8 +10,8 @@ import pytest
 
 from evolve.dsl.diagnostic import RefusedError
 from evolve.dsl.parser import parse
-from evolve.ir.expr import Binary, Const, Expr, Load, index
-from evolve.ir.stmt import Reduce, Stmt, Store
+from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Load, compare, floordiv, index, mod, var
+from evolve.ir.stmt import Block, If, Reduce, Stmt, Store
 from evolve.ir.types import DType
 from evolve.ir.visit import leaves, map_block_exprs, map_expr, rewrite
 from evolve.legality.prove import prove
@@ -44,6 +44,24 @@ SCORES = {
         "reuse(s, instead_of=s_2)\ndistribute(row.i)\nreorder([c.o, row.i.3])\n"
         "stage(w, at=c.o, scope=shared)\n"
         "bind([row.i.0, row.i.1, row.i.2, row.i.3, row.i.4, row.i.5, row.i.6], thread.x)"
+    ),
+    "tiles": (
+        "specialize(rows % 4 == 0 and cols % 8 == 0)\nsplit(row, 4)\nbind(row.o, grid.x)\n"
+        "split(row.i, 2)\nsplit([c, c_2], 8)\nsplit([c.i, c_2.i], 2)\nsplit([c.i.o, c_2.i.o], 2)\n"
+        "split([e, e_2, e_3], 2)\ndistribute([c.i.o.o, c.i.o.i, c.i.i])\n"
+        "distribute([c_2.i.o.o, c_2.i.o.i, c_2.i.i])\n"
+        "reorder([c_2.i.o.i.3, c_2.i.o.o.3, c_2.i.i.3])\nwarp_reduce(c_2.i.o.i.3)\n"
+        "online(c.o, c_2.o)\nreuse(s, instead_of=s_2)\ndistribute([row.i.o, row.i.i])\n"
+        "reorder([c.o, row.i.o.4, row.i.i.4])\ndistribute([row.i.o.4, row.i.i.4])\n"
+        "reorder([c.i.o.i.2, c.i.o.o.2, c.i.i.2])\nwarp_reduce(c.i.o.i.2)\n"
+        "reorder([c_2.i.o.o.4, row.i.o.4.8, e_2.i, c_2.i.o.i.4, c_2.i.i.4, row.i.i.4.8, e_2.o])\n"
+        "P = stage(p, at=c_2.i.o.o.4, scope=shared)\nsplit([P.0, P.1], 2)\n"
+        "bind([P.0.o, row.i.o.0, row.i.o.1, row.i.o.2, row.i.o.3, row.i.o.5, row.i.o.6, row.i.o.7, "
+        "row.i.o.8], thread.y)\n"
+        "bind([row.i.o.4.0, row.i.o.4.1, row.i.o.4.2, row.i.o.4.3, row.i.o.4.4, row.i.o.4.5, "
+        "row.i.o.4.6], thread.y)\nbind([row.i.o.4.7, row.i.o.4.8], thread.y)\n"
+        "bind([P.1.o, c.i.o.i.0, c.i.o.i.1, c_2.i.o.i.2, e.i, e_2.i, e_2.i.scale, e_2.i.scale_2, "
+        "e_3.i], thread.x)"
     ),
 }
 """Exponents that are computed, exponentials in a variable, sums in the elements of an array."""
@@ -122,6 +140,24 @@ def test_a_maximum_of_scores_that_are_computed_otherwise_is_refused() -> None:
     found = prove(wrong, joined)
     assert found.status is Status.REFUTED
     assert "own exponents" in found.diagnostics[0].message
+
+
+def test_a_sum_of_some_of_the_columns_that_the_maximum_is_of_is_refused() -> None:
+    """Where one of the others is inf, the source has terms of 0, and a running sum is NaN."""
+    source = KERNELS["softmax"]()
+
+    def some(s: Stmt) -> Stmt | None:
+        if not isinstance(s, Reduce) or s.buffer != "s":
+            return None
+        return If(compare(BinaryOp.EQ, mod(floordiv(var("c_2"), 8), 2), 0), Block((s,)))
+
+    wrong = replace(source, body=rewrite(source.body, some))
+    assert prove(wrong, wrong).proved
+    for program in ("online(c, c_2)", LANES):
+        joined = apply_program(wrong, parse(program)).kernel
+        found = prove(wrong, joined)
+        assert found.status is Status.REFUTED
+        assert "other elements" in found.diagnostics[0].message
 
 
 def test_exponentials_multiplied_with_one_another_are_refused() -> None:
