@@ -7,6 +7,8 @@
 `emit`       one kernel: statements; `emit_vector` wide accesses; `emit_combine` and `collectives`
              shuffles and block reductions; `access` and `ctext` expressions; `geometry` grid and block;
              `threads` their coordinates; `shared` where shared arrays lie
+`runs`       entries that one thread adds to their segments; `segments` the device functions behind them
+`rounding`   which arrays the order of threads rounds
 `sizes`      how large index arithmetic gets: the launch guards
 `vectors`    independence of lanes
 `limits`     what is refused before a compiler sees it

@@ -4,6 +4,7 @@
 `barriers`   places barriers; the prover then checks them
 `instances`  statements with their instances
 `model`      who executes which statement instance when, on which cells (`geometry`, `cells`)
+`finding`    what is known of searches in nondecreasing arrays
 `analysis`   a model and its conflicts, shared by placing and proving
 `asynchronous`  when copies that are only started have happened
 `exponentials`  where the exponentials of running sums are evaluated, for `online`

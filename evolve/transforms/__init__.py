@@ -17,6 +17,7 @@ it checks a cheap local precondition and leaves it to `evolve.legality` whether 
 `reductions`  warp_reduce, block_reduce, split_reduction
 `grids`       grid_reduce, persistent
 `scans`       scan
+`balance`     balance
 `online`      online
 `reuse`       reuse
 `knowledge`   specialize
