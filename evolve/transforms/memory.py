@@ -20,7 +20,7 @@ from evolve.transforms.call import Call, Result, loop_of, transform
 from evolve.transforms.edit import declared_in, guard, less, reads_memory, replace_loop, touched
 from evolve.transforms.names import claim, taken_names
 from evolve.transforms.places import check_runs_in_order, check_scope
-from evolve.transforms.window import Reach, Window, aligned, check_inside, window_of
+from evolve.transforms.window import Reach, Window, aligned, check_inside, swept, window_of
 
 T = TypeVar("T")
 
@@ -137,27 +137,12 @@ def check_stage_size(source: Buffer, window: Window, space: Space) -> None:
 def _copy_nest(
     call: Call, source: Buffer, copy: Buffer, window: Window, path: tuple[For | If, ...], taken: set[str]
 ) -> Block:
-    loops: list[tuple[str, int]] = []
-    local: list[Expr] = []
-    for d, extent in enumerate(window.extents):
-        if extent == 1:
-            local.append(index(0))
-            continue
-        name = fresh(f"{copy.name}.{d}", taken)
-        taken.add(name)
-        loops.append((name, extent))
-        local.append(var(name))
-    where = tuple(add(o, i) for o, i in zip(window.origins, local, strict=True))
-    store = Store(copy.name, tuple(local), Load(source.name, where, source.dtype))
-    nest = [For(n, index(x), LoopKind.SERIAL, Block(()), call.note) for n, x in loops]
-    ranges = ranges_at(call.kernel, (*path, *nest))
+    sweep = swept(window, copy.name, call.note, taken)
+    store = Store(copy.name, sweep.local, Load(source.name, sweep.where, source.dtype))
     # The box may reach over the array's edge, where guarded readers do not look.
-    terms = [less(index(-1), w) for w in where]
-    terms += [less(w, n) for w, n in zip(where, source.extents, strict=True)]
-    body = guard(terms, Block((store,)), ranges)
-    for loop in reversed(nest):
-        body = Block((replace(loop, body=body),))
-    return body
+    terms = [less(index(-1), w) for w in sweep.where]
+    terms += [less(w, n) for w, n in zip(sweep.where, source.extents, strict=True)]
+    return sweep.around(guard(terms, Block((store,)), ranges_at(call.kernel, (*path, *sweep.loops))))
 
 
 def _redirected(e: Expr, buffer: str, copy: Buffer, window: Window) -> Expr:

@@ -18,12 +18,12 @@ from dataclasses import replace
 
 from evolve.dsl.diagnostic import RefusedError
 from evolve.ir.effects import Access, Mode, effects
-from evolve.ir.expr import Expr, Load, add, index, sub, var
+from evolve.ir.expr import Expr, Load, index, sub
 from evolve.ir.kernel import Kernel
 from evolve.ir.printer import print_stmt
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Alloc, Block, Buffer, Commit, For, If, Reduce, Stmt, Store, Wait
-from evolve.ir.types import LoopKind, Space
+from evolve.ir.types import Space
 from evolve.ir.visit import (
     Site,
     fresh,
@@ -43,7 +43,7 @@ from evolve.transforms.memory import check_stage_size, in_front
 from evolve.transforms.names import claim, taken_names
 from evolve.transforms.places import check_runs_in_order, check_scope
 from evolve.transforms.producers import Producer, declaration, producers
-from evolve.transforms.window import Reach, Window, window_of
+from evolve.transforms.window import Reach, Window, swept, window_of
 
 
 @transform("inline")
@@ -213,31 +213,18 @@ def _moved(
     taken: set[str],
 ) -> Block:
     """The producer for the elements of the window."""
-    loops: list[For] = []
-    here: list[Expr] = []
-    for d, extent in enumerate(window.extents):
-        if extent == 1:
-            here.append(index(0))
-            continue
-        taken.add(name := fresh(f"{copy.name}.{d}", taken))
-        loops.append(For(name, index(extent), LoopKind.SERIAL, Block(()), call.note))
-        here.append(var(name))
-    cell = tuple(add(o, i) for o, i in zip(window.origins, here, strict=True))
-    by, conditions = p.at(cell)
+    sweep = swept(window, copy.name, call.note, taken)
+    by, conditions = p.at(sweep.where)
 
     def into_copy(s: Stmt) -> Stmt | None:
         if not isinstance(s, Store | Reduce) or s.buffer != buffer.name:
             return None
         if isinstance(s, Reduce) and copy.space is Space.REGISTER:
             s = replace(s, atomic=False, aggregated=False)
-        return replace(s, buffer=copy.name, indices=tuple(here))
+        return replace(s, buffer=copy.name, indices=sweep.local)
 
-    body = guard(
-        conditions, substitute_block(rewrite(p.body, into_copy), by), ranges_at(call.kernel, (*path, *loops))
-    )
-    for loop in reversed(loops):
-        body = Block((replace(loop, body=body),))
-    return body
+    body = substitute_block(rewrite(p.body, into_copy), by)
+    return sweep.around(guard(conditions, body, ranges_at(call.kernel, (*path, *sweep.loops))))
 
 
 def _forget(kernel: Kernel, buffer: Buffer, made: tuple[Producer, ...]) -> Kernel:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evolve.dsl.diagnostic import RefusedError
 from evolve.ir.affine import Linear, Ranges, bounds, expression, linear, simplify
 from evolve.ir.data import reads
-from evolve.ir.expr import TRUE, Expr, add, conjunction, index
+from evolve.ir.expr import TRUE, Expr, add, conjunction, index, var
 from evolve.ir.kernel import Kernel
 from evolve.ir.lanes import divisor
 from evolve.ir.printer import print_expr
 from evolve.ir.scope import ranges_at
-from evolve.ir.stmt import Buffer, For, If
-from evolve.ir.visit import loads, variables
+from evolve.ir.stmt import Block, Buffer, For, If
+from evolve.ir.types import LoopKind
+from evolve.ir.visit import fresh, loads, variables
 from evolve.transforms.edit import less
 
 
@@ -31,6 +32,36 @@ class Window:
 
     origins: tuple[Expr, ...]
     extents: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Loops over the elements of a window: `local` are their places in it, `where` those in the buffer."""
+
+    loops: tuple[For, ...]
+    local: tuple[Expr, ...]
+    where: tuple[Expr, ...]
+
+    def around(self, body: Block) -> Block:
+        """The body for each element."""
+        for loop in reversed(self.loops):
+            body = Block((replace(loop, body=body),))
+        return body
+
+
+def swept(window: Window, name: str, note: str, taken: set[str]) -> Sweep:
+    """Loops called `<name>.<dimension>`, one for each dimension larger than 1; their names become taken."""
+    loops: list[For] = []
+    local: list[Expr] = []
+    for d, extent in enumerate(window.extents):
+        if extent == 1:
+            local.append(index(0))
+            continue
+        taken.add(loop := fresh(f"{name}.{d}", taken))
+        loops.append(For(loop, index(extent), LoopKind.SERIAL, Block(()), note))
+        local.append(var(loop))
+    where = tuple(add(o, i) for o, i in zip(window.origins, local, strict=True))
+    return Sweep(tuple(loops), tuple(local), where)
 
 
 def window_of(kernel: Kernel, buffer: str, accesses: tuple[Reach, ...], inner: frozenset[str]) -> Window:

@@ -7,18 +7,18 @@ from dataclasses import replace
 from evolve.dsl.diagnostic import RefusedError
 from evolve.ir.affine import Ranges, expression, linear
 from evolve.ir.effects import Mode, effects
-from evolve.ir.expr import Binary, Expr, Load, add, compare, index, sub, var
+from evolve.ir.expr import Binary, Expr, Load, compare, index, sub
 from evolve.ir.printer import print_expr
 from evolve.ir.scope import conjuncts, ranges_at
 from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Stmt, Store
-from evolve.ir.types import DType, LoopKind, Space
+from evolve.ir.types import DType, Space
 from evolve.ir.visit import Site, fresh, loads, rewrite, variables, walk
 from evolve.transforms.call import Call, Result, loop_of, transform
 from evolve.transforms.edit import declared_in, guard, reads_memory, replace_loop
 from evolve.transforms.memory import check_stage_size
 from evolve.transforms.names import claim, taken_names
 from evolve.transforms.places import check_runs_in_order, check_scope
-from evolve.transforms.window import Reach, Window, window_of
+from evolve.transforms.window import Reach, Window, swept, window_of
 
 
 @transform("cache_write")
@@ -94,25 +94,13 @@ def _write_out(
     taken: set[str],
 ) -> Block:
     """Loops over the box that copy what was stored: under the guards of the stores, said of the box."""
-    loops: list[For] = []
-    local: list[Expr] = []
-    for d, extent in enumerate(window.extents):
-        if extent == 1:
-            local.append(index(0))
-            continue
-        taken.add(name := fresh(f"{copy.name}.{d}", taken))
-        loops.append(For(name, index(extent), LoopKind.SERIAL, Block(()), call.note))
-        local.append(var(name))
-    where = tuple(add(o, i) for o, i in zip(window.origins, local, strict=True))
+    sweep = swept(window, copy.name, call.note, taken)
     path = stores[0].path[:depth]
-    guards = [_guards(x, where, ranges_at(call.kernel, x.path), depth, target.name) for x in stores]
+    guards = [_guards(x, sweep.where, ranges_at(call.kernel, x.path), depth, target.name) for x in stores]
     if any(set(g) != set(guards[0]) for g in guards):
         raise RefusedError("E-WINDOW", f"stores into {target.name} are made under different conditions")
-    store = Store(target.name, where, Load(copy.name, tuple(local), target.dtype))
-    body = guard(guards[0], Block((store,)), ranges_at(call.kernel, (*path, *loops)))
-    for loop in reversed(loops):
-        body = Block((replace(loop, body=body),))
-    return body
+    store = Store(target.name, sweep.where, Load(copy.name, sweep.local, target.dtype))
+    return sweep.around(guard(guards[0], Block((store,)), ranges_at(call.kernel, (*path, *sweep.loops))))
 
 
 def _guards(store: Reach, where: tuple[Expr, ...], ranges: Ranges, depth: int, name: str) -> tuple[Expr, ...]:

@@ -7,17 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from evolve.compiler.compile import finish
-from evolve.dsl.parser import parse
-from evolve.frontend.lift import lift
 from evolve.ir.expr import Cast, Const, Expr, Load, add, index, mod, sub, var
-from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Alloc, Barrier, Block, For, If, Reduce, Stmt, Store
 from evolve.ir.types import MAX, DType, LoopKind, Space
 from evolve.ir.visit import leaves, map_expr, rewrite
 from evolve.legality.prove import prove
-from evolve.legality.verdict import Status, Verdict
-from evolve.transforms.apply import apply_program
+from evolve.legality.verdict import Status
+from tests.legality.changed import Change, source, target, verdict
 
 HISTOGRAM = """
 __global__ void histogram(const int *x, int hist[64], int n) {
@@ -85,24 +81,6 @@ reorder([c.o, r.i])
 bind(c.o, grid.x)
 bind(c.i, thread.x)
 """
-
-Change = Callable[[Stmt], "Stmt | tuple[Stmt, ...] | None"]
-
-
-def source(text: str) -> Kernel:
-    return lift("kernel.cu", None, text).kernel
-
-
-def target(text: str, program: str) -> Kernel:
-    """The kernel after the program, barriers placed."""
-    return finish(apply_program(source(text), parse(program)).kernel)
-
-
-def verdict(text: str, program: str, change: Change | None = None) -> Verdict:
-    made = target(text, program)
-    if change is not None:
-        made = replace(made, body=rewrite(made.body, change))
-    return prove(source(text), made)
 
 
 def into(buffer: str, **changes: object) -> Change:

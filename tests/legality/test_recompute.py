@@ -8,16 +8,13 @@ from dataclasses import replace
 import pytest
 
 from evolve.compiler.compile import finish
-from evolve.dsl.parser import parse
-from evolve.frontend.lift import lift
 from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Load, add, index, sub, var
-from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Alloc, Barrier, Block, For, Reduce, Stmt, Store
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import map_block_exprs, map_expr, rewrite
 from evolve.legality.prove import prove
 from evolve.legality.verdict import Status, Verdict
-from evolve.transforms.apply import apply_program
+from tests.legality.changed import Change, source, target, verdict
 
 BLUR = """
 __global__ void blur(const float *x, float *y, int rows, int cols) {
@@ -91,26 +88,6 @@ BLOCKS = (
     "bind(w.0, thread.x)\nbind(c.i, thread.x)\n"
 )
 EACH = "split(c, 4)\nw = compute_at(h, at=c.o)\n"
-
-Change = Callable[[Stmt], "Stmt | tuple[Stmt, ...] | None"]
-
-
-def source(text: str) -> Kernel:
-    return lift("kernel.cu", None, text).kernel
-
-
-def target(text: str, program: str) -> Kernel:
-    """The kernel after the program, barriers placed."""
-    return finish(apply_program(source(text), parse(program)).kernel)
-
-
-def verdict(text: str, program: str, change: Change | None = None) -> Verdict:
-    made = target(text, program)
-    if change is not None:
-        changed = rewrite(made.body, change)
-        assert changed != made.body, "nothing was changed"
-        made = replace(made, body=changed)
-    return prove(source(text), made)
 
 
 def codes(found: Verdict) -> set[str]:
