@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from evolve.codegen.ctext import MULTIPLIED, CountText, ExprText
+from evolve.codegen.ctext import COMPARED, MULTIPLIED, CountText, ExprText
 from evolve.codegen.names import Names, identifiers
 from evolve.codegen.original import launcher_name
 from evolve.codegen.rendered import Param, Rendered, RenderedLaunch, RenderedVariant
 from evolve.ir.affine import Ranges
-from evolve.ir.expr import Expr, Load, index
+from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Load, index
 from evolve.ir.printer import print_expr
 from evolve.ir.scope import conjuncts
 from evolve.ir.visit import variables
+
+_BEYOND = 9.0e18
+"""What a `long long` can still hold."""
 
 
 def render_launcher(rendered: Rendered, params: tuple[Param, ...]) -> str:
@@ -49,7 +52,7 @@ def render_launcher(rendered: Rendered, params: tuple[Param, ...]) -> str:
         facts = " && ".join(f"(unsigned long long){p} % 16 == 0" for p in pointers) or "true"
         body.append(f"    const bool {aligned} = {facts};")
     for v in rendered.variants:
-        terms = [aligned, *(_text(t, wide, 2) for t in conjuncts((v.guard,)))]
+        terms = [aligned, *(_condition(t, wide) for t in conjuncts((v.guard,)))]
         # After the guard, which keeps the byte counts within 64 bits.
         terms += [
             f"{apart}({own[a.name]}, {_bytes(a, wide)}, {own[b.name]}, {_bytes(b, wide)})"
@@ -129,6 +132,19 @@ def _declaration(p: Param, name: str) -> str:
     if not p.is_pointer:
         return f"{p.dtype.c_name} {name}"
     return f"{'const ' if p.is_const else ''}{p.dtype.c_name}* {name}"
+
+
+def _condition(e: Expr, wide: dict[str, str]) -> str:
+    """The text of one condition of a guard.
+
+    That what the source computes in `size_t` does not wrap may be a bound that no `long long` reaches: there
+    the sizes are multiplied as doubles, and what is asked is a bound well below.
+    """
+    match e:
+        case Binary(op=BinaryOp.LE, lhs=lhs, rhs=Const(value=limit)) if limit > _BEYOND:
+            sizes = {n: f"(double){wide[n]}" for n in variables(lhs)}
+            return f"{_text(lhs, sizes, COMPARED)} <= {_BEYOND:.1e}"
+    return _text(e, wide, 2)
 
 
 def _text(e: Expr, wide: dict[str, str], outer: int, *, launch: bool = False) -> str:

@@ -93,6 +93,16 @@ __global__ void gather(const int* at, const unsigned char* kept, const float* x,
     if (i < n) y[i] = kept[i] ? x[at[i]] : 0.0f;
 }
 """
+PLANES = """
+__global__ void planes(const float* x, float* y, int planes, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    int p = blockIdx.y;
+    if (p >= planes || i >= n) return;
+    const float* row = x + ((size_t)p * n + i) * 64;
+    float* out = y + ((size_t)p * n + i) * 64;
+    for (int c = 0; c < 64; c++) out[c] = row[c] * 2.0f;
+}
+"""
 PROGRAM = "split(i, 1024)\nsplit(i.i, 4)\nbind(i.o, grid.x)\nbind(i.i.o, thread.x)\nvectorize(i.i.i, 4)\n"
 
 
@@ -123,6 +133,14 @@ def test_arrays_of_integers_are_no_sizes(tmp_path: Path) -> None:
     path.write_text(text)
     assert not [p.message for p in parse_cuda(path).problems if "redefinition" in p.message]
     assert "const long long n_ = (long long)n;" in text and "(long long)at;" not in text
+
+
+def test_a_bound_that_no_integer_reaches_is_asked_in_double(tmp_path: Path) -> None:
+    text = launcher_of(PLANES, "split(i, 64)\nbind(p, grid.y)\nbind(i.o, grid.x)\nbind(i.i, thread.x)")
+    path = tmp_path / "best.cu"
+    path.write_text(text)
+    assert not [p.message for p in parse_cuda(path).problems if "too large" in p.message]
+    assert "(double)n_ * (double)planes_ * 64 <= 9.0e+18 &&" in text
 
 
 def test_in_place_use_is_left_to_the_original() -> None:
