@@ -133,33 +133,26 @@ class LoopKind(Enum):
     SCAN_BLOCK = "scan.block"
     """The same over all threads of a block, through shuffles and shared memory."""
 
-    @property
-    def is_grid(self) -> bool:
-        return self in (LoopKind.GRID_X, LoopKind.GRID_Y, LoopKind.GRID_Z)
+    is_grid: bool
+    is_thread: bool
+    is_combine: bool
+    """A loop over per-thread partials that all threads of a warp or block do together."""
+    is_scan: bool
+    """A combine loop that also leaves each thread what came before its partial."""
+    meets_in_block: bool
+    """A combine loop that all threads of the block take part in."""
+    is_sequential: bool
+    """Executed in order by one thread (vector lanes too, as far as meaning goes)."""
 
-    @property
-    def is_thread(self) -> bool:
-        return self in (LoopKind.THREAD_X, LoopKind.THREAD_Y, LoopKind.THREAD_Z)
-
-    @property
-    def is_combine(self) -> bool:
-        """A loop over per-thread partials that all threads of a warp or block do together."""
-        return self in (LoopKind.COMBINE_WARP, LoopKind.COMBINE_BLOCK) or self.is_scan
-
-    @property
-    def is_scan(self) -> bool:
-        """A combine loop that also leaves each thread what came before its partial."""
-        return self in (LoopKind.SCAN_WARP, LoopKind.SCAN_BLOCK)
-
-    @property
-    def meets_in_block(self) -> bool:
-        """A combine loop that all threads of the block take part in."""
-        return self in (LoopKind.COMBINE_BLOCK, LoopKind.SCAN_BLOCK)
-
-    @property
-    def is_sequential(self) -> bool:
-        """Executed in order by one thread (vector lanes too, as far as meaning goes)."""
-        return self in (LoopKind.SERIAL, LoopKind.UNROLL, LoopKind.VECTOR)
+    def __init__(self, spelling: object) -> None:
+        # Asked millions of times: plain attributes.
+        family, _, of = str(spelling).partition(".")
+        self.is_grid = family == "grid"
+        self.is_thread = family == "thread"
+        self.is_scan = family == "scan"
+        self.is_combine = family in ("combine", "scan")
+        self.meets_in_block = self.is_combine and of == "block"
+        self.is_sequential = family in ("serial", "unroll", "vector")
 
 
 @dataclass(frozen=True)

@@ -134,6 +134,7 @@ class Fit:
         thread's own buffer is written it shares out when it is read."""
         shared_out: dict[str, set[LoopKind]] = {}
         together: dict[str, set[LoopKind]] = {}
+        along: dict[int, set[LoopKind]] = {}
         for site, access in _accesses(kernel):
             layout = layouts.get(access.buffer)
             if layout is None:
@@ -142,7 +143,9 @@ class Fit:
                 if not self._is_owners(kernel, layout, access.indices, site):
                     return False
                 continue
-            axes = {x.kind for x in site.loops if x.kind.is_thread}
+            axes = along.get(id(site.path))
+            if axes is None:
+                axes = along[id(site.path)] = {x.kind for x in site.loops if x.kind.is_thread}
             if access.mode is Mode.READ:
                 together[access.buffer] = together.get(access.buffer, axes) & axes
             else:

@@ -70,6 +70,12 @@ def sum_added_to_before_it_is_rescaled() -> Kernel:
 
 
 @forged("softmax", "E-ONLINE", "wrong", cols=128)
+def elements_above_the_maximum_that_they_are_relative_to() -> Kernel:
+    """Scales follow one another as they should, but the first elements are taken relative to -inf."""
+    return _with_body((0, 1, 4, 2, 3))
+
+
+@forged("softmax", "E-ONLINE", "wrong", cols=128)
 def scale_kept_too_late() -> Kernel:
     return _with_body((0, 2, 1, 3, 4))
 

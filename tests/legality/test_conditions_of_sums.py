@@ -15,6 +15,7 @@ from evolve.ir.stmt import Alloc, Block, Buffer, For, Origin, Reduce, Stmt, Stor
 from evolve.ir.types import MAX, SUM, DType, LoopKind, Space
 from evolve.ir.visit import rewrite, walk
 from evolve.legality.prove import prove
+from tests.illegal.forged_online import good as running
 from tests.illegal.forging import good, with_loop
 from tests.illegal.lifted import source
 from tests.kernels_ir import F32, buf, checked, ld, loop, op, origin, vecadd
@@ -146,3 +147,13 @@ def test_a_scan_gives_each_thread_its_turn() -> None:
     found = prove(source("cumsum").kernel, target)
     assert any("must give each thread" in d.message for d in found.diagnostics)
     assert [s.stmt.kind for s in walk(target.body) if isinstance(s.stmt, For) and s.stmt.var == TURN]
+
+
+def test_a_running_sum_is_in_a_register() -> None:
+    def shared(s: Stmt) -> Stmt | None:
+        own = isinstance(s, Alloc) and s.buffer.name == "s_part"
+        return Alloc(replace(s.buffer, space=Space.SHARED)) if isinstance(s, Alloc) and own else None
+
+    k = running()
+    found = prove(source("softmax").kernel, replace(k, body=rewrite(k.body, shared)))
+    assert any("is not in registers" in d.message for d in found.diagnostics)
