@@ -93,6 +93,26 @@ VARIANTS = {
           C[i * n + j] = 0;
           for (int k = 0; k < n; ++k) C[i * n + j] += A[i * n + k] * B[k * n + j];
         }""",
+    "sums in the elements of an array": """
+        __global__ void moments(const float *a, float *o, int n, int m) {
+          int r = blockIdx.x * blockDim.x + threadIdx.x;
+          if (r >= n) return;
+          float acc[4];
+          for (int d = 0; d < 4; d++) acc[d] = 1.0f;
+          for (int c = 0; c < m; c++)
+            for (int d = 0; d < 4; d++) acc[d] += a[r * m + c] * (d + 1);
+          for (int d = 0; d < 4; d++) o[r * 4 + d] = acc[d];
+        }""",
+    "elements that add the one before": """
+        __global__ void waves(const float *a, float *o, int n, int m) {
+          int r = blockIdx.x * blockDim.x + threadIdx.x;
+          if (r >= n) return;
+          float t[4];
+          for (int d = 0; d < 4; d++) t[d] = a[r * m] + d;
+          for (int c = 0; c < m; c++)
+            for (int d = 1; d < 4; d++) t[d] = t[d] + 0.25f * t[d - 1];
+          for (int d = 0; d < 4; d++) o[r * 4 + d] = t[d];
+        }""",
     "row maximum and sum, counting down": """
         __global__ void stats(const float *a, float *hi, float *total, int n, int m) {
           int r = blockIdx.x * blockDim.x + threadIdx.x;

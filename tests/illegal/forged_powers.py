@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Load, Select, index, var
+from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Load, Select, index, sub, var
 from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Alloc, Block, Buffer, For, Reduce, Stmt, Store
 from evolve.ir.types import SUM, LoopKind, Space
-from evolve.ir.visit import map_expr
-from tests.illegal.forging import F32, change, forged, good, with_loop, with_values
+from evolve.ir.visit import map_block_exprs, map_expr, substitute_block
+from tests.illegal.forging import F32, change, forged, good, loop, with_loop, with_values
 
 SWEEP = "c.i.o"
 """The loop of the sweep in the first template of `scores`, a chunk of two columns an iteration. It holds
@@ -125,3 +125,34 @@ def power_squared() -> Kernel:
     squared = Store("p", at, Binary(BinaryOp.MUL, own, own, F32))
     again = For("again", index(2), LoopKind.SERIAL, Block((squared,)))
     return with_loop(kernel(), "c_2.i.i.2", lambda s: (s, again))
+
+
+TILES = 3
+"""The template of `scores` in which lanes have parts of a row's sum, and rows of threads combine them."""
+
+
+def _other_row(e: Expr) -> Expr:
+    """The part of a row that another row of threads has."""
+    if not isinstance(e, Load) or e.buffer != "sum_part":
+        return e
+    row, lane = e.indices
+    return replace(e, indices=(sub(3, row), lane))
+
+
+@forged("scores", "E-OWNER", "unrendered", rows=8, cols=24)
+def parts_of_another_row_combined() -> Kernel:
+    return with_loop(
+        good("scores", TILES),
+        "r.i.o.7",
+        lambda s: replace(s, body=map_block_exprs(s.body, lambda e: map_expr(e, _other_row))),
+    )
+
+
+@forged("scores", "E-REDUCTION", "wrong", rows=8, cols=24)
+def parts_that_are_combined_before_they_are_rescaled_once_more() -> Kernel:
+    """The combination stands in the sweep: of each chunk it adds all chunks so far."""
+    k = good("scores", TILES)
+    total = loop(k, "r.i.o.7")
+    again = substitute_block(Block((replace(total, var="again"),)), {total.var: var("again")})
+    k = with_loop(k, "r.i.o.7", lambda s: ())
+    return with_loop(k, "c.o", lambda s: replace(s, body=Block((*s.body.stmts, *again.stmts))))
