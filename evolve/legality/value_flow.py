@@ -52,7 +52,9 @@ def _statement(p: Proof, st: Statement) -> list[Finding]:
     for pair in pairs:
         by = pair.performed.st
         r, r_src = st.reads[pair.target], by.reads[pair.source]
-        if by is src:
+        if (
+            pair.performed.given is None
+        ):  # its own claim: other instances of `src` may be performed for it too
             if (r_src.twin, r.twin) in done:
                 continue
             done.add((r_src.twin, r.twin))

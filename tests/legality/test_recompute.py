@@ -11,7 +11,7 @@ from evolve.compiler.compile import finish
 from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Load, add, index, sub, var
 from evolve.ir.stmt import Alloc, Barrier, Block, For, Reduce, Stmt, Store
 from evolve.ir.types import LoopKind, Space
-from evolve.ir.visit import map_block_exprs, map_expr, rewrite
+from evolve.ir.visit import loads, map_block_exprs, map_expr, rewrite, variables
 from evolve.legality.prove import prove
 from evolve.legality.verdict import Status, Verdict
 from tests.legality.changed import Change, source, target, verdict
@@ -178,6 +178,47 @@ def swapped(e: Expr) -> Expr:
 
 def without(what: Callable[[Stmt], bool]) -> Change:
     return lambda s: () if what(s) else None
+
+
+def unrolled_once(right: bool) -> Change:
+    """h[k] from h[k - 2], the step between computed again, of x[k - 1] or, wrong, of x[k] once more."""
+
+    def of(s: Stmt) -> Stmt | None:
+        if not isinstance(s, Store) or "k.main" not in variables(s.value):
+            return None
+        last = leaves_of(s.value, "h")[0]
+        before = replace(last, indices=(sub(last.indices[0], index(1)),))
+        again = map_expr(s.value, lambda e: before if e == last else e)
+        if right:
+            given = leaves_of(s.value, "x")[0]
+            earlier = replace(given, indices=(given.indices[0], sub(given.indices[1], index(1))))
+            again = map_expr(again, lambda e: earlier if e == given else e)
+        return replace(s, value=map_expr(s.value, lambda e: again if e == last else e))
+
+    return of
+
+
+def leaves_of(e: Expr, buffer: str) -> list[Load]:
+    return [x for x in loads(e) if x.buffer == buffer]
+
+
+RECURRENCE = """
+__global__ void k(const float *x, float *y, int rows) {
+  int r = blockIdx.x * blockDim.x + threadIdx.x;
+  if (r >= rows) return;
+  float h[16];
+  h[0] = x[r * 16];
+  for (int k = 1; k < 16; ++k) h[k] = x[r * 16 + k] + 2.0f * h[k - 1];
+  for (int c = 0; c < 16; ++c) y[r * 16 + c] = h[c];
+}
+"""
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_a_step_computed_again_is_one_of_another_instance(right: bool) -> None:
+    """Both steps are of one statement of the source: what the inner one reads is looked at too."""
+    found = verdict(RECURRENCE, "peel(k, first=1)", unrolled_once(right))
+    assert found.proved if right else codes(found) & {"E-FLOW", "E-EXPR"}
 
 
 WRONG: dict[str, tuple[str, str, Change, str]] = {
