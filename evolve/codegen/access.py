@@ -210,7 +210,9 @@ class Accesses:
         return f"{name}[{self.position(b, indices, place)}]"
 
     def position(self, b: Buffer, indices: tuple[Expr, ...], place: Place) -> str:
-        """The text of the row-major element offset of a global or shared access."""
+        """The text of the row-major element offset of a global or shared access, where the element lies."""
+        if b.space is Space.SHARED:
+            indices = self.slots(b.name, indices, place)
         flat = self.resolve(self.offset(b, indices, place), place)
         self.require(flat, place)
         return (self.narrow(place) if is_term(flat) else self.text(place)).text(flat)

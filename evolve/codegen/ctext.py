@@ -173,12 +173,15 @@ class ExprText:
 
     def _floor(self, e: Binary) -> tuple[int, str]:
         times = raised_by(e.lhs, e.rhs, self._ranges)
+        lhs = self.text(raised(e.lhs, e.rhs, times or 0), _MUL)
+        rhs, is_mod = self.text(e.rhs, _UNARY), e.op is BinaryOp.MOD
         if times is None:
-            raise CodegenError(
-                "a division in index arithmetic may have a negative operand, and C does not round it down"
+            return (
+                (_MUL, f"({lhs} % {rhs} + {rhs}) % {rhs}")
+                if is_mod
+                else (_ADD, f"{lhs} / {rhs} - ({lhs} % {rhs} < 0)")
             )
-        lhs, rhs = self.text(raised(e.lhs, e.rhs, times), _MUL), self.text(e.rhs, _UNARY)
-        if e.op is BinaryOp.MOD:
+        if is_mod:
             return _MUL, f"{lhs} % {rhs}"
         return (_ADD, f"{lhs} / {rhs} - {times}") if times else (_MUL, f"{lhs} / {rhs}")
 

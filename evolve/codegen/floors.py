@@ -1,12 +1,15 @@
 """Floor division as C computes it: C rounds towards zero, so a dividend that may be negative is raised first.
 
-`(i - 1) mod n` becomes `(i - 1 + n) % n`, and `(i - 1) // n` `(i - 1 + n) / n - 1`.
+`(i - 1) mod n` becomes `(i - 1 + n) % n`, and `(i - 1) // n` `(i - 1 + n) / n - 1`. Where nobody knows how
+far below zero a dividend may be, the remainder is what is raised: `(d % n + n) % n`.
 """
 
 from __future__ import annotations
 
+from evolve.codegen.errors import CodegenError
 from evolve.ir.affine import Linear, Ranges, bounds, linear
-from evolve.ir.expr import Binary, BinaryOp, Const, Expr, add, mul
+from evolve.ir.expr import Binary, BinaryOp, Const, Expr, add, mod, mul
+from evolve.ir.printer import print_expr
 from evolve.ir.visit import children, rebuild
 
 _TRIED = (0, 1, 2)
@@ -15,11 +18,11 @@ _TRIED = (0, 1, 2)
 def raised_by(dividend: Expr, divisor: Expr, ranges: Ranges) -> int | None:
     """How many times the divisor is added for the dividend not to be negative.
 
-    None where that is not known, or where the divisor may be 0 or less.
+    None where that is not known. Raises CodegenError where the divisor may be 0 or less.
     """
     below, _ = bounds(linear(divisor, ranges), ranges)
     if below is None or below <= 0:
-        return None
+        raise CodegenError(f"{print_expr(divisor)}, which divides an index, may be 0 or less")
     for times in _TRIED:
         if _never_negative(linear(raised(dividend, divisor, times), ranges), ranges):
             return times
@@ -28,14 +31,25 @@ def raised_by(dividend: Expr, divisor: Expr, ranges: Ranges) -> int | None:
 
 
 def _never_negative(form: Linear, ranges: Ranges) -> bool:
-    """Whether a form is at least 0; quotients subtracted count as what they are rounded from."""
+    """Whether a form is at least 0; quotients subtracted count as what is divided, remainders as 0."""
     for atom, c in form.terms:
         match atom:
             case Binary(op=BinaryOp.FLOORDIV, lhs=x, rhs=Const(value=d)) if c < 0 and d > 0:
-                rest = Linear(tuple(t for t in form.terms if t[0] != atom), form.constant)
+                rest = _without(form, atom)
                 return _never_negative(rest.scale(int(d)) + linear(x, ranges).scale(c), ranges)
+            case Binary(op=BinaryOp.MOD, rhs=divisor) if c > 0 and _is_positive(divisor, ranges):
+                return _never_negative(_without(form, atom), ranges)
     low, _ = bounds(form, ranges)
     return low is not None and low >= 0
+
+
+def _without(form: Linear, atom: Expr) -> Linear:
+    return Linear(tuple(t for t in form.terms if t[0] != atom), form.constant)
+
+
+def _is_positive(e: Expr, ranges: Ranges) -> bool:
+    low, _ = bounds(linear(e, ranges), ranges)
+    return low is not None and low > 0
 
 
 def raised(dividend: Expr, divisor: Expr, times: int) -> Expr:
@@ -50,5 +64,7 @@ def with_raised(e: Expr, ranges: Ranges) -> Expr:
     match out:
         case Binary(op=BinaryOp.FLOORDIV | BinaryOp.MOD, lhs=dividend, rhs=divisor):
             times = raised_by(dividend, divisor, ranges)
-            return Binary(out.op, raised(dividend, divisor, times or 0), divisor, out.dtype)
+            if times is None:
+                return add(mod(dividend, divisor), divisor)
+            return Binary(out.op, raised(dividend, divisor, times), divisor, out.dtype)
     return out

@@ -183,3 +183,27 @@ def test_adding_nothing_to_a_bin_that_no_value_names_is_right(
         assert isinstance(done, Checked) and done.worst == 0.0
     else:
         assert isinstance(done, Failure) and said in done.message
+
+
+@pytest.mark.parametrize("layout", ["", "set_layout(hp, swizzle=[1, 32])\n", "set_layout(hp, pad=[0, 1])\n"])
+@pytest.mark.parametrize("together", ["", "aggregate(hp, warp)\n"])
+def test_updates_go_where_the_tile_has_its_elements(layout: str, together: str, run_rendered: Runner) -> None:
+    """Lanes that combine find the cell by its offset, which has to be that of the layout."""
+    found = lift(
+        "k.cu",
+        None,
+        """__global__ void k(const float *x, float *h, int n) {
+          int i = blockIdx.x * blockDim.x + threadIdx.x;
+          int r = blockIdx.y;
+          if (i >= n || r >= 32) return;
+          for (int c = 0; c < 32; ++c) atomicAdd(&h[r * 32 + c], x[(r * n + i) * 32 + c]);
+        }""",
+    )
+    program = (
+        "split(i, 64)\nreorder([i.o, r, i.i, c])\nhp = privatize(h, at=i.o)\n"
+        f"{layout}bind(i.o, grid.x)\nbind(i.i, thread.x)\n{together}"
+    )
+    x = np.arange(32 * 3 * 32, dtype=np.float32) % 101
+    given = {"x": x, "h": np.zeros(32 * 32, np.float32)}
+    got = run_rendered(rendered(found, program), given, {"n": 3}, {"h"}, inout={"h"})["h"]
+    np.testing.assert_array_equal(got.reshape(32, 32), x.reshape(32, 3, 32).sum(axis=1))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from evolve.codegen.errors import CodegenError
 from evolve.codegen.floors import raised, raised_by, with_raised
 from evolve.frontend.lift import lift
 from evolve.ir.affine import Ranges
@@ -31,13 +32,12 @@ RANGES = Ranges({"n": (1, None), "i": (0, None), "m": (-3, None)}, {}, {"i": N})
         (sub(ROW, N), N, 1),
         (sub(var("m"), index(1)), index(4), 1),
         (sub(ROW, var("q")), N, None),
-        (ROW, sub(N, index(1)), None),
-        (ROW, var("m"), None),
     ],
 )
 def test_no_dividend_is_negative(dividend: Expr, divisor: Expr, times: int | None) -> None:
     assert raised_by(dividend, divisor, RANGES) == times
     if times is None:
+        assert with_raised(mod(dividend, divisor), RANGES) == add(mod(dividend, divisor), divisor)
         return
     e = floordiv(dividend, divisor)
     for n in range(1, 9):
@@ -45,6 +45,12 @@ def test_no_dividend_is_negative(dividend: Expr, divisor: Expr, times: int | Non
             at = {"n": n, "i": i, "m": i - 3}
             assert evaluate(raised(dividend, divisor, times), at) >= 0
             assert evaluate(with_raised(e, RANGES), at) == evaluate(e, at) + times
+
+
+@pytest.mark.parametrize("divisor", [sub(N, index(1)), var("m")])
+def test_a_divisor_that_may_be_zero_is_refused(divisor: Expr) -> None:
+    with pytest.raises(CodegenError, match="may be 0 or less"):
+        raised_by(ROW, divisor, RANGES)
 
 
 def test_it_is_raised_inside_too() -> None:
@@ -57,6 +63,7 @@ SHIFTS: dict[str, tuple[str, Callable[[NDArray[np.float32]], NDArray[np.float32]
     "before": ("u[((i - 1) + n) % n]", lambda u: np.roll(u, 1)),
     "far": ("u[(i - 1 + 2 * n) % n]", lambda u: np.roll(u, 1)),
     "half": ("u[(i + n - n / 2) % n]", lambda u: np.roll(u, u.size // 2)),
+    "mirrored": ("u[(n - i) % n]", lambda u: np.roll(u[::-1], 1)),
     "both": ("u[(i + n - 1) % n] - u[(i + 1) % n]", lambda u: np.roll(u, 1) - np.roll(u, -1)),
 }
 TILED = "split(i, 4)\nbind(i.o, grid.x)\nbind(i.i, thread.x)\n"
