@@ -83,7 +83,7 @@ TESTS = (
     "tests/transforms/test_proved.py",
 )
 FINDINGS = ("refuted", "unknown", "Finding", "_from_error")
-ERRORS = ("ModelError", "FlowError", "MismatchError", "NonAffineError", "_WrongError")
+ERRORS = ("ModelError", "FlowError", "MismatchError", "NonAffineError", "WrongError")
 REFUSALS = ("Compiled",)
 NARROWING = (
     "intersect", "intersect_domain", "intersect_params", "intersect_range", "subtract", "subtract_range",
