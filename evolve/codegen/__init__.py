@@ -6,13 +6,17 @@
 `prepare`    rewrites before emission: `tiles` (whole tiles apart from partial ones), `hoist` (guards)
 `emit`       one kernel: statements; `emit_vector` wide accesses; `emit_combine` and `collectives`
              shuffles and block reductions; `access` and `ctext` expressions; `geometry` grid and block;
-             `threads` their coordinates; `shared` where shared arrays lie
+             `threads` their coordinates; `shared` where shared arrays lie; `signature` the head;
+             `emit_aggregate` updates of lanes together; `place` what is around a statement
 `runs`       entries that one thread adds to their segments; `segments` the device functions behind them
 `rounding`   which arrays the order of threads rounds
+`floors`     floor division as C computes it
+`hinted`     accesses with hints to the caches; `asynchronous` copies that are only started
 `sizes`      how large index arithmetic gets: the launch guards
 `vectors`    independence of lanes
 `limits`     what is refused before a compiler sees it
 `original`   the user's kernel; `launcher` a host function over all variants
 `reference`  the float64 reference with error bounds, for the host; `reference_cuda` for a GPU;
-             `reference_whole` integers that come from floats
+             `reference_whole` integers that come from floats; `reference_model`, `reference_runtime`
+`ctree`      lines of C; `names` identifiers; `prelude` constants; `errors`
 """

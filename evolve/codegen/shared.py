@@ -13,10 +13,7 @@ from math import prod
 from evolve.codegen.ctree import Node, line
 from evolve.codegen.names import Names
 from evolve.ir.types import DType
-from evolve.target.limits import STATIC_SHARED_BYTES
-
-ALIGNMENT = 16
-"""Bytes: every array begins at a multiple, so that any vector may lie in it and any copy go there."""
+from evolve.target.limits import SHARED_ALIGNMENT, STATIC_SHARED_BYTES
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ def offsets(arrays: Iterable[SharedArray]) -> tuple[tuple[int, ...], int]:
     """Where each array begins when they lie one behind the other, and the bytes of all."""
     out, end = list[int](), 0
     for a in arrays:
-        begin = -(-end // ALIGNMENT) * ALIGNMENT
+        begin = -(-end // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
         out.append(begin)
         end = begin + a.nbytes
     return tuple(out), end
@@ -56,13 +53,13 @@ def declarations(arrays: tuple[SharedArray, ...], names: Names) -> tuple[list[No
     if total <= STATIC_SHARED_BYTES:
         return [line(_static(a)) for a in arrays], 0
     memory = names.fresh("shared_memory")
-    head = f"extern __shared__ __align__({ALIGNMENT}) unsigned char {memory}[];  // {total} bytes"
+    head = f"extern __shared__ __align__({SHARED_ALIGNMENT}) unsigned char {memory}[];  // {total} bytes"
     placed = (_placed(a, memory, at) for a, at in zip(arrays, begins, strict=True))
     return [line(t) for t in (head, *placed)], total
 
 
 def _static(a: SharedArray) -> str:
-    align = f"__align__({ALIGNMENT}) " if a.aligned else ""
+    align = f"__align__({SHARED_ALIGNMENT}) " if a.aligned else ""
     return f"__shared__ {align}{a.dtype.c_name} {a.name}{a.shape};"
 
 

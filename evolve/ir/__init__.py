@@ -12,7 +12,10 @@
 `lanes`    alignment and conditions of the lanes of a vector
 `layout`   where an element of a local buffer is: its thread and slot, or its place in shared memory
 `swizzle`  columns of a shared tile that trade places from row to row
+`settled`  a kernel under facts about parameters that are no sizes
+`ordered`  sums and products that round; `approximate` functions that approximate others
 `scaled`   sums of exponentials kept relative to a maximum that still grows
 `poly`     the isl view, derived on demand
-`printer`, `verify`
+`evaluate` an expression at given scalars; `math` functions; `scope` what is known at a place
+`printer`, `verify`, `errors`
 """

@@ -11,9 +11,11 @@
 `conflicts`  accesses that meet in a cell, and which of them barriers order
 `flow`       who wrote the value that is read; `congruence` what of the source computes the same
 `pairing`    a statement's expression beside its origin's; `producers` what is computed again instead of read
+`order`      one chain of roundings for each sum, as `exact` asks
+`placement`  the check `layout`: cells of a tile have places of their own
 `proof`      what all checks share; `witness` and `repairs` put findings into words
 
-The checks, in the order in which `prove` runs them: `limits`, `uniform`, `bounds`, `equality`, `races`
-(with `vector`), `online`, `coverage`, `value_flow`. Each has its own codes, and a test with a wrong
+The checks, in the order in which `prove` runs them: `limits`, `layout`, `uniform`, `bounds`, `equality`,
+`races` (with `vector`), `online`, `coverage`, `value_flow`. Each has its own codes, and a test with a wrong
 program that only it refuses.
 """

@@ -14,7 +14,7 @@ from evolve.ir.visit import variables, walk
 from evolve.legality.instances import constant_at
 from evolve.legality.proof import Finding, Proof, refuted, unknown
 from evolve.legality.uniform import WARP
-from evolve.target.limits import BLOCK_MOST, GRID_MOST, REGISTER_FILE
+from evolve.target.limits import BLOCK_MOST, GRID_MOST, REGISTER_FILE, shared_bytes
 
 
 def check_limits(p: Proof) -> list[Finding]:
@@ -141,24 +141,23 @@ def alignments(kernel: Kernel) -> tuple[str, ...]:
     return tuple(f"{b.name} is {b.align}-byte aligned" for b in kernel.buffers if b.align)
 
 
-def _combine_scratch(p: Proof) -> int:
-    """At most what block-wide combines exchange through: one element a thread."""
+def _combine_scratch(p: Proof) -> list[int]:
+    """At most the bytes that each block-wide combine exchanges through: one element a thread."""
     threads = 1
     for n in p.target.thread_extent.values():
         threads *= n
-    total = 0
+    out: list[int] = []
     for site in walk(p.target.kernel.body):
         if isinstance(site.stmt, For) and site.stmt.kind.meets_in_block:
             x = p.target.thread_extent[LoopKind.THREAD_X]
             each = threads // 32 if x % 32 == 0 else threads
-            total += each * max(
-                (s.leaf.value.dtype.size for s in p.target.statements if s.is_combine), default=0
-            )
-    return total
+            sizes = (s.leaf.value.dtype.size for s in p.target.statements if s.is_combine)
+            out.append(each * max(sizes, default=0))
+    return out
 
 
 def _shared(p: Proof) -> list[Finding]:
-    total = _combine_scratch(p)
+    arrays = _combine_scratch(p)
     for d in p.target.declared.values():
         b = d.buffer
         if b.space is not Space.SHARED:
@@ -170,7 +169,8 @@ def _shared(p: Proof) -> list[Finding]:
             if n is None:
                 return [unknown("E-SHARED-SIZE", f"shared buffer {b.name} has no constant size")]
             cells *= n + (b.padding[i] if i < len(b.padding) else 0)
-        total += cells * b.dtype.size
+        arrays.append(cells * b.dtype.size)
+    total = shared_bytes(arrays)
     if total <= p.limits.shared_bytes:
         return []
     return [

@@ -8,12 +8,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection
 
 from evolve.dsl.diagnostic import Diagnostic
-from evolve.ir.expr import Expr
+from evolve.ir.expr import Binary, Expr
 from evolve.ir.kernel import Kernel
 from evolve.ir.launches import launches
 from evolve.ir.poly import Frame, IslLimitError, NonAffineError, Sizes, fixed_scalars, limited, sizes_of
 from evolve.ir.printer import print_expr, print_premise
 from evolve.ir.settled import under
+from evolve.ir.stmt import Reduce
+from evolve.ir.types import MAX, MIN
 from evolve.legality.analysis import SET_UP, Analysis, analysis_of, facts_of
 from evolve.legality.bounds import check_bounds
 from evolve.legality.coverage import check_coverage
@@ -49,6 +51,8 @@ BY_LAUNCH = frozenset({"limits", "layout", "uniform", "races", "vector"})
 """What concerns the threads and blocks of one launch: launches are ordered. The others see the whole."""
 
 UNCONTRACTED = "numerics exact: as the kernel compiled without FMA contraction (--fmad=false), bit for bit"
+UNSIGNED_ZEROS = "numerics exact: a maximum or minimum that is zero may have the other sign"
+RESCALED = "weighted sums do not overflow before they are rescaled: each weight times the terms is a number"
 
 _KEEP_SOURCES = 16
 _KEEP_VERDICTS = 2048
@@ -145,10 +149,23 @@ def _prove(source: Kernel, target: Kernel, limits: Limits, skip: Collection[str]
 def _premises(proof: Proof, limits: Limits) -> tuple[str, ...]:
     """What a proof takes for equal under the contract and would not without it."""
     if limits.numerics == "exact":
-        return (UNCONTRACTED,)
+        return (UNCONTRACTED, UNSIGNED_ZEROS) if _takes_extremes(proof) else (UNCONTRACTED,)
+    weighted = (RESCALED,) if _weighs(proof) else ()
     if limits.numerics not in FAST_CONTRACTS:
-        return ()
-    return tuple(f"numerics {limits.numerics}: {x}" for x in approximations(proof))
+        return weighted
+    return (*weighted, *(f"numerics {limits.numerics}: {x}" for x in approximations(proof)))
+
+
+def _weighs(proof: Proof) -> bool:
+    """Whether weights are summed up relative to a maximum that still grows, where each counts in full."""
+    added = (proof.scaled.term(st.leaf) for st in proof.target.statements)
+    return any(x is not None and isinstance(x.plain, Binary) for x in added)
+
+
+def _takes_extremes(proof: Proof) -> bool:
+    """Whether anything is reduced to its maximum or minimum, for which 0 and -0 are equal."""
+    leaves = (st.leaf for st in proof.target.statements)
+    return any(isinstance(x, Reduce) and x.monoid in (MAX, MIN) and x.value.dtype.is_float for x in leaves)
 
 
 def _parts(target: Kernel, facts: tuple[Expr, ...], limits: Limits) -> tuple[tuple[Model, Analysis], ...]:

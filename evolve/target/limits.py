@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,6 +22,8 @@ REGISTER_FILE = 65536
 """32-bit registers of an SM since compute capability 3.0; a thread gets a multiple of 8."""
 STATIC_SHARED_BYTES = 48 * 1024
 """Shared memory of a block in static arrays: more needs dynamic shared memory and an opt-in."""
+SHARED_ALIGNMENT = 16
+"""Bytes: every array in shared memory begins at a multiple, so that any vector may lie in it."""
 
 Limiter = Literal["threads", "blocks", "registers", "shared", "too-large"]
 
@@ -87,6 +90,11 @@ def occupancy(profile: Profile, regs_per_thread: int, shared_bytes: int, threads
     if blocks == 0:
         return Occupancy(0, 0, "too-large", 0.0)
     return Occupancy(blocks, blocks * warps, limiter, blocks * warps / warp_slots)
+
+
+def shared_bytes(arrays: Iterable[int]) -> int:
+    """At most what arrays of so many bytes take in shared memory, one behind the other."""
+    return sum(_round_up(n, SHARED_ALIGNMENT) for n in arrays)
 
 
 def _round_up(value: int, step: int) -> int:

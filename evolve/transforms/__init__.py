@@ -20,7 +20,10 @@ it checks a cheap local precondition and leaves it to `evolve.legality` whether 
 `balance`     balance
 `online`      online
 `reuse`       reuse
-`knowledge`   specialize
+`recompute`   inline, compute_at; `producers` who writes an element
+`private`     atomic, aggregate, privatize
+`precision`   set_precision
+`knowledge`   specialize; `given` assume
 `apply`       a statement, or a program, applied
 `moves`       the statements whose preconditions hold next; which to try a primitive's description says, by
               rules that `domains` reads off the kernel (`view`); results keep what a block `fits`, and

@@ -19,7 +19,7 @@ from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Alloc, Buffer, For
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import Site, variables
-from evolve.target.limits import GRID_MOST
+from evolve.target.limits import GRID_MOST, shared_bytes
 from evolve.transforms.edit import all_sites
 from evolve.transforms.view import MoveLimits, block_threads, constant_of, iterations, thread_extents
 
@@ -72,7 +72,8 @@ class Fit:
     def _shared(self, kernel: Kernel) -> bool:
         """A block has the shared memory that is declared."""
         declared = (s.stmt.buffer for s in all_sites(kernel) if isinstance(s.stmt, Alloc))
-        return sum(_bytes(b) for b in declared if b.space is Space.SHARED) <= self.limits.shared_bytes
+        arrays = (_bytes(b) for b in declared if b.space is Space.SHARED)
+        return shared_bytes(arrays) <= self.limits.shared_bytes
 
     def _grid(self, kernel: Kernel) -> bool:
         """The axes of the grid have as many blocks as are bound, at the sizes that are run."""

@@ -14,7 +14,7 @@ from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Reduce, Stmt, Store
 from evolve.ir.types import DType
 from evolve.ir.visit import map_expr, rewrite
-from evolve.legality.prove import prove
+from evolve.legality.prove import RESCALED, UNCONTRACTED, UNSIGNED_ZEROS, prove
 from evolve.legality.verdict import Limits, Status, Verdict
 from evolve.transforms.apply import apply_program
 from evolve.workload.model import Contract
@@ -116,3 +116,12 @@ def test_nothing_else_is_made_approximate() -> None:
     x = Call("rsqrt", (Call("sqrt", (), DType.F32),), DType.F32)
     assert approximate(x) == x
     assert approximate(Call("pow", (x, x), DType.F32)) == Call("pow", (x, x), DType.F32)
+
+
+def test_what_a_proof_takes_for_granted_of_floats_is_said() -> None:
+    """Zeros of maxima under exact; weights that count in full until they are rescaled."""
+    assert verdict(softmax(), softmax(), "exact").premises == (UNCONTRACTED, UNSIGNED_ZEROS)
+    assert verdict(KERNELS["matmul"](), KERNELS["matmul"](), "exact").premises == (UNCONTRACTED,)
+    assert not verdict(softmax(), applied("softmax", ONLINE).kernel).premises
+    pooled = verdict(KERNELS["pooling"](), applied("pooling", "online(c, c_2)").kernel)
+    assert pooled.proved and pooled.premises == (RESCALED,)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from evolve.codegen.shared import SharedArray, offsets
 from evolve.ir.errors import EvolveError
-from evolve.target.limits import occupancy
+from evolve.ir.types import DType
+from evolve.target.limits import occupancy, shared_bytes
 from evolve.target.profile import load_profile
 
 
@@ -61,3 +63,15 @@ def test_another_vendor_has_no_occupancy_model() -> None:
 def test_impossible_needs_are_refused(registers: int, shared: int, threads: int) -> None:
     with pytest.raises(ValueError, match="at least"):
         occupancy(load_profile("t4"), registers, shared, threads)
+
+
+def test_arrays_in_shared_memory_begin_where_a_vector_may() -> None:
+    """As `codegen.shared` lays them out, but that the last one is rounded up too."""
+    arrays = [
+        SharedArray("a", DType.U8, (4,)),
+        SharedArray("b", DType.F32, (5,)),
+        SharedArray("c", DType.F32, (4,)),
+    ]
+    assert offsets(arrays) == ((0, 16, 48), 64)
+    assert shared_bytes(a.nbytes for a in arrays) == 64
+    assert shared_bytes([1]) == 16 and shared_bytes([]) == 0

@@ -21,9 +21,6 @@ LARGER = (
 """Causes that larger tiles, more work a thread or wider accesses reduce."""
 SMALLER = ("tail", "idle_sms", "small_grid", "occupancy", "spills", "bank_conflicts", "latency")
 """Causes that smaller ones reduce."""
-NEAR = 0.9
-"""Of the speed of light: from there on little is left to do but when memory is written."""
-KEPT = "l2=evict_last)"
 _NOTABLE = 0.01
 _FACTORS = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _WIDEST = 4
@@ -41,16 +38,7 @@ def variations(parent: Parent, moves: Sequence[str]) -> list[Sketch]:
     lines = parent.program.strip().splitlines()
     edits = dict.fromkeys(_edits(lines, moves, parent.gap))
     ranked = sorted(edits, key=lambda s: -sum(weights.get(c, 0.0) for c in s.against))
-    kept = _kept(lines, moves) if parent.fitness >= NEAR else ()
-    return [s for s in (*kept, *ranked) if s.text.strip() != parent.program.strip()]
-
-
-def _kept(lines: list[str], moves: Sequence[str]) -> Iterator[Sketch]:
-    """Outputs that L2 keeps: nine of thirteen kernels were 0.7 to 2 % faster so on an H200, since part of
-    what is written goes to memory when the launch has ended; one that is far from its bound was slower."""
-    for move in moves:
-        if move.startswith("cache_hint(") and move.endswith(KEPT):
-            yield Sketch(_joined([*lines, move]), f"L2 keeps what is written: {move}")
+    return [s for s in ranked if s.text.strip() != parent.program.strip()]
 
 
 def _shares(gap: Mapping[str, Any]) -> dict[str, float]:

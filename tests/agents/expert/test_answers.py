@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -44,14 +43,6 @@ def test_a_named_primitive_is_taken_from_the_legal_moves() -> None:
     texts = [s.text for s in first]
     assert any(t.endswith("stage(a, at=i.o.o.o, scope=shared)\n") for t in texts)
     assert not any(t.endswith("unroll(k)\n") for t in texts)
-
-
-def test_near_the_bound_outputs_are_kept_in_l2_first_where_that_is_legal() -> None:
-    moves = ("unroll(k)", "cache_hint(c, default, l2=evict_last)", "cache_hint(a, streaming)")
-    near = parent(gap(("tail", 0.3, ())))
-    assert variations(near, moves)[0].text == PROGRAM + "cache_hint(c, default, l2=evict_last)\n"
-    far = replace(near, fitness=0.5)
-    assert not any("cache_hint" in s.text for v in (variations(far, moves), variations(near, ())) for s in v)
 
 
 def test_a_number_changes_wherever_it_stands_and_its_condition_with_it() -> None:
