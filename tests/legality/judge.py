@@ -25,7 +25,7 @@ from evolve.ir.expr import Expr
 from evolve.ir.kernel import Kernel
 from evolve.ir.launches import launches, scratch
 from evolve.ir.scaled import Scaled
-from evolve.ir.stmt import For, Leaf, Store
+from evolve.ir.stmt import For, Leaf
 from evolve.ir.types import DType, LoopKind
 from evolve.ir.visit import leaves, local_buffers, walk
 from tests.legality import judge_numbers
@@ -462,9 +462,9 @@ def why_wrong(
 def false_claim(source: Kernel, target: Kernel, launch: Launch, *, numbers: bool = False) -> bool:
     """Whether the target's statements are not what they claim to be, although it runs without a fault.
 
-    Each performs an instance of the source, with its value (not looked at with `numbers`); all are performed,
-    but for stores into what the source declares itself, and those into its arguments once where threads share
-    what is written.
+    Each performs an instance of the source, with its value (not looked at with `numbers`); all are performed
+    but those into what the source declares itself, which nobody else sees: what is computed of it shows.
+    Those into its arguments are performed once where threads share what is written.
     """
     wanted: list[Claim] = []
     got: list[Claim] = []
@@ -477,12 +477,11 @@ def false_claim(source: Kernel, target: Kernel, launch: Launch, *, numbers: bool
     own = local_buffers(source.body)
     inside = [leaf for leaf, _ in leaves(source.body) if leaf.buffer in own]
     hidden = {leaf.origin.stmt for leaf in inside if leaf.origin is not None}
-    stored = {leaf.origin.stmt for leaf in inside if leaf.origin is not None and isinstance(leaf, Store)}
     effects = [(stmt, instance) for stmt, instance, effect, _ in got if effect and stmt not in hidden]
     said = {(stmt, instance) for stmt, instance, _, _ in got}
     return (
         bool(said - values.keys())
-        or any(stmt not in stored for stmt, _ in values.keys() - said)
+        or any(stmt not in hidden for stmt, _ in values.keys() - said)
         or len(effects) != len(set(effects))
         or any(values[stmt, instance] != value for stmt, instance, _, value in got)
     )

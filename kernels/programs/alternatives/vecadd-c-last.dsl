@@ -1,7 +1,0 @@
-specialize(n % 4096 == 0)
-split(i, 1024)
-split(i.o, 4)
-bind(i.o.o, grid.x)
-bind(i.i, thread.x)
-unroll(i.o.i)
-cache_hint(c, default, l2=evict_last)
