@@ -54,6 +54,7 @@ def test_checks_are_listed_with_times() -> None:
     assert [c.name for c in v.checks] == [
         "model",
         "limits",
+        "layout",
         "uniform",
         "bounds",
         "equality",

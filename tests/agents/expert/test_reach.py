@@ -48,6 +48,8 @@ LIKE = {
 OTHERS = {
     "online softmax statistics": "a recurrence: each column's update needs the one before",
     "lower triangle and a window": "rows of different lengths",
+    "sums in the elements of an array": "several results of a row, kept in a thread's array over the sweep",
+    "elements that add the one before": "a recurrence along a thread's array",
 }
 """Kernels that lift but are variants of no example, and what they have that no example has."""
 WORKLOADS = {
