@@ -391,6 +391,10 @@ class Code:
             return self.index(e)
         if e.dtype is DType.BOOL and not isinstance(e, Select) and _is_index(e):
             return self.index(e)
+        return self.made_of(e)
+
+    def made_of(self, e: Expr) -> str:
+        """A data expression that indices alone do not decide."""
         match e:
             case Const():
                 return str(_constant(e))

@@ -13,7 +13,7 @@ from typing import Any
 from evolve.ir.expr import Binary, BinaryOp, Call, Cast, Const, Expr, Load, Select, Unary, UnaryOp, Var
 from evolve.ir.stmt import Leaf, Reduce
 from evolve.ir.types import DType
-from tests.legality.judge_code import Code, UnjudgedError, _is_index
+from tests.legality.judge_code import Code, UnjudgedError
 
 CLOSE = 1e-9
 FUNCTIONS = {"exp", "log", "sqrt", "tanh", "erf", "fabs", "rsqrt"}
@@ -105,11 +105,7 @@ class Numbers(Code):
     def plain(self, e: Expr) -> str:
         return self.data(e)
 
-    def data(self, e: Expr) -> str:
-        if e.dtype is DType.INDEX:
-            return self.index(e)
-        if e.dtype is DType.BOOL and not isinstance(e, Select) and _is_index(e):
-            return self.index(e)
+    def made_of(self, e: Expr) -> str:
         match e:
             case Const():
                 return f"({float(e.value)!r})" if e.dtype.is_float else f"({int(e.value)})"
