@@ -12,10 +12,10 @@ from evolve.agents.llm.view import DETAILS, MOST_PROGRAMS, parent_of, reasons, v
 from evolve.dsl.reference import compact_reference
 from evolve.ir.errors import NegativeAnswerError
 from evolve.llm.answers import Draft, read_answer
-from evolve.llm.client import Answer, Messages, Wait
 from evolve.llm.faults import Fault, Tokens
 from evolve.llm.patience import Breaker, Patience
 from evolve.llm.prompts import Prompts
+from evolve.llm.request import Answer, Messages, Request, Wait
 
 MOST_CHARS = 20_000
 """Of what is asked for programs, the reference of the language included: some 6000 tokens."""
@@ -25,8 +25,8 @@ OPERATOR = "llm"
 class Voice(Protocol):
     """A model. See `llm.client.Client`."""
 
-    def ask(self, messages: Messages, wait: Wait = ...) -> Answer:
-        """The answer to a conversation. Raises Fault."""
+    def ask(self, request: Request, wait: Wait = ...) -> Answer:
+        """The answer to a request. Raises Fault."""
         ...
 
     def close(self) -> None:
@@ -128,7 +128,8 @@ class LlmAgent:
             told = {"fault": fault.kind, "message": fault.message}
             desk.note(step, prompt, None, **told, **self._cost(fault.tokens, fault.seconds))
 
-        answer = self._patience.ask(lambda: self._voice.ask(messages, desk.tend), desk.tend, failed)
+        request = Request(messages)
+        answer = self._patience.ask(lambda: self._voice.ask(request, desk.tend), desk.tend, failed)
         desk.note(step, prompt, answer.text, cut=answer.cut, **self._cost(answer.tokens, answer.seconds))
         return answer.text
 

@@ -13,10 +13,10 @@ from evolve.agents.llm.agent import LlmAgent
 from evolve.events.log import LOG_NAME, read_log
 from evolve.events.schema import Asked, Exchanged, Settings
 from evolve.ir.errors import EvolveError
-from evolve.llm.client import Answer, Messages, Wait
 from evolve.llm.faults import Fault, Tokens
 from evolve.llm.patience import Patience
 from evolve.llm.prompts import Prompts
+from evolve.llm.request import Answer, Messages, Request, Wait
 from evolve.runs.conversation import conversation, ledger
 from evolve.runs.folder import RunFolder
 from evolve.runs.session import Session, replay, resume, start
@@ -35,9 +35,9 @@ class Scripted:
         self.say, self.asked = say, list[Messages]()
         self.closed = False
 
-    def ask(self, messages: Messages, wait: Wait = lambda: None) -> Answer:
+    def ask(self, request: Request, wait: Wait = lambda: None) -> Answer:
         wait()
-        self.asked.append(messages)
+        self.asked.append(request.messages)
         return Answer(self.say(len(self.asked)), False, Tokens(100, 10, None), 0.5)
 
     def close(self) -> None:
