@@ -79,14 +79,10 @@ class Client:
 
     def begin(self, request: Request) -> int:
         """Sends a request; returns its ticket. Raises Fault `client-died`."""
-        self._number += 1
-        self._until[self._number] = time.monotonic() + self.limit_s + _GRACE_S
         most = self.most_tokens if request.most_tokens is None else request.most_tokens
-        self._send(
+        return self._begin(
             {
-                "id": self._number,
                 "model": self.model.name,
-                "limit_s": self.limit_s,
                 "messages": [dict(one) for one in request.messages],
                 "grammar": request.grammar,
                 "schema": None if request.schema is None else dict(request.schema),
@@ -95,6 +91,20 @@ class Client:
                 "stop": list(request.stop) or None,
             }
         )
+
+    def look(self, path: str, body: Mapping[str, Any] | None = None, wait: Wait = lambda: None) -> Any:
+        """The JSON that a server of one's own has at a path of its root, such as `/props`; `body` is posted.
+
+        The root is `--api-base` without a `/v1` at its end. Raises Fault, `bad-request` without one.
+        """
+        if self.model.api_base is None:
+            raise Fault("bad-request", "only a server of --api-base is asked what it tells of itself")
+        return json.loads(self.answer(self._begin({"look": path, "body": body}), wait).text)
+
+    def _begin(self, told: Mapping[str, Any]) -> int:
+        self._number += 1
+        self._until[self._number] = time.monotonic() + self.limit_s + _GRACE_S
+        self._send({"id": self._number, "limit_s": self.limit_s, **told})
         return self._number
 
     def ready(self, ticket: int) -> bool:

@@ -1,6 +1,7 @@
 """The process that holds a model's key and talks to its server.
 
-It reads one JSON object a line, a request (`protocols.reply.Asked` with an `id`) or `{cancel: id}`, and
+It reads one JSON object a line, a request (`protocols.reply.Asked` with an `id`), a page that is sought
+(`{id, look, body, limit_s}`) or `{cancel: id}`, and
 answers with one a line as answers come: `{id, text, finish, seconds, prompt_tokens, completion_tokens,
 cached_tokens, usd}`, or `{id, fault, message, after_s, seconds}`. The key comes in its environment and
 leaves it only in requests: whatever a server answers, the key's text is blotted out.
@@ -19,12 +20,14 @@ import resource
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
+from evolve.llm.protocols import looking
 from evolve.llm.protocols.reply import Asked, Reader, Reply, Speaker, fault
 
 _SPOKEN = {"openai": "openai_chat"}
@@ -51,10 +54,14 @@ def main(protocol: str, key_name: str, base: str, local: str) -> None:
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # nothing that a library prints may look like an answer
     spoken = import_module(f"evolve.llm.protocols.{_SPOKEN[protocol]}")
+    ways = {
+        False: (spoken.speaker(key, base or None), spoken.read_error),
+        True: (looking.looker(key, base or None), looking.read_error),
+    }
     said: SimpleQueue[str] = SimpleQueue()
     # A thread of its own, so that nobody's time runs out while the pipe is full.
     Thread(target=_write, args=(said, out), daemon=True).start()
-    asyncio.run(_serve(spoken.speaker(key, base or None), spoken.read_error, key, said))
+    asyncio.run(_serve(ways, key, said))
 
 
 def _write(said: SimpleQueue[str], out: Any) -> None:
@@ -63,7 +70,7 @@ def _write(said: SimpleQueue[str], out: Any) -> None:
         out.flush()
 
 
-async def _serve(speak: Speaker, read_error: Reader, key: str, said: SimpleQueue[str]) -> None:
+async def _serve(ways: Mapping[bool, tuple[Speaker, Reader]], key: str, said: SimpleQueue[str]) -> None:
     """Answers requests as they come, each in its own time."""
     lines = asyncio.StreamReader(_MOST_LINE)
     await asyncio.get_running_loop().connect_read_pipe(
@@ -72,7 +79,7 @@ async def _serve(speak: Speaker, read_error: Reader, key: str, said: SimpleQueue
     tasks: dict[int, asyncio.Task[None]] = {}
 
     async def deliver(number: int, asked: Asked) -> None:
-        reply = await serve(asked, speak, read_error)
+        reply = await serve(asked, *ways["look" in asked])
         told = {name: _blotted(value, key) for name, value in reply.items()}
         said.put(json.dumps({"id": number, **told}) + "\n")
         del tasks[number]

@@ -190,6 +190,40 @@ def test_what_a_request_asks_for(wire: Wire) -> None:
     }
 
 
+def test_pages_of_a_server() -> None:
+    pages = {
+        "/props": Say(raw=b'{"n_ctx": 4096}'),
+        "/api/show": Say(raw=b'{"context": 2048}'),
+        "/text": Say(raw=b"hello"),
+        "/big": Say(raw=b'"' + b"x" * (1 << 21) + b'"'),
+        "/away": Say(status=302, headers=(("Location", "/props"),)),
+    }
+    with serving(lambda number, request: Say(), pages=pages) as server:
+        os.environ["OPENAI_API_KEY"] = KEY
+        client = Client(Model("openai", "x", server.base), 20.0)
+        try:
+            assert client.look("/props") == {"n_ctx": 4096}
+            assert client.look("/api/show", {"model": "x"}) == {"context": 2048}
+            assert server.looks == [("/props", {}), ("/api/show", {"model": "x"})]
+            assert server.keys == [f"Bearer {KEY}"] * 2
+            found = {
+                "/none": "unknown-model",
+                "/text": "malformed",
+                "/big": "malformed",
+                "/away": "bad-request",
+            }
+            for path, kind in found.items():
+                with pytest.raises(Fault) as caught:
+                    client.look(path)
+                assert caught.value.kind == kind, path
+            server.stop()
+            with pytest.raises(Fault) as caught:
+                client.look("/props")
+            assert (caught.value.kind, "refused" in caught.value.message) == ("unreachable", True)
+        finally:
+            client.close()
+
+
 def test_several_models_each_have_their_key() -> None:
     with serving(lambda number, request: Say("yes")) as server:
         os.environ["OPENAI_API_KEY"] = KEY
