@@ -7,5 +7,6 @@
 `faults`    what can go wrong with a request; `patience` which of it is tried again, and when a model is left
             alone
 `answers`   lenient reading: prose, fences, JSON or plain lines in, programs out
+`effects`   the factor that a model expects a program to bring, and what came of it
 `prompts`   the templates of `prompts/`
 """

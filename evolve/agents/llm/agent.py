@@ -20,6 +20,8 @@ from evolve.llm.request import Answer, Messages, Request, Wait
 MOST_CHARS = 20_000
 """Of what is asked for programs, the reference of the language included: some 6000 tokens."""
 OPERATOR = "llm"
+NOT_SAID = "not said"
+"""The expected effect of a program that came without."""
 
 
 class Voice(Protocol):
@@ -73,7 +75,10 @@ class LlmAgent:
         self._breaker.succeeded()
         parent = parent_of(context)
         parents = (parent.proposal,) if parent.proposal else ()
-        return [Proposal(draft.program, parents, OPERATOR, draft.note) for draft in drafts]
+        return [
+            Proposal(draft.program, parents, OPERATOR, draft.hypothesis, draft.expected or NOT_SAID)
+            for draft in drafts
+        ]
 
     def close(self) -> None:
         """Lets go of the model."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from evolve.agents.base import Attempt, Context, Parent
+from evolve.llm.effects import calibration, compared, read_factor
 
+Item = TypeVar("Item")
 MOST_PROGRAMS = 4
 """Asked for at a time."""
 FAR, NEAR = 0.5, 0.85
@@ -17,6 +19,8 @@ _SHOWN_SHARE = 0.02
 _MOST_CAUSES = 6
 _MOST_FACTS = 40
 _MOST_TEXT = 400
+_TOLD = ("incorrect", "compile_failed", "quarantined")
+"""Beside a time, what a hypothesis may have come to; what was refused is told with the reason."""
 _UNTOLD = frozenset(("kernel", "exact", "this_input", "depth", "contiguous"))
 
 
@@ -40,7 +44,7 @@ def view(context: Context, detail: Detail) -> dict[str, Any]:
     shown = {parent.proposal, 0}
     others = [p for p in (context.best, *context.parents) if p.proposal not in shown]
     others = list({p.proposal: p for p in others}.values())[: detail.others]
-    notes = [a for a in context.recent if a.note and a.status in ("scored", "incorrect")]
+    told = list(_results(context.hypotheses))
     failed = [a for a in context.recent if a.status not in ("scored", "duplicate", "prefiltered")]
     return {
         "kernel": context.summary.rstrip(),
@@ -54,7 +58,8 @@ def view(context: Context, detail: Detail) -> dict[str, Any]:
         "features": list(facts(context.features))[:_MOST_FACTS] if detail.features else [],
         "parent": _program(parent) | {"gap": list(losses(parent.gap))},
         "others": [_program(p) for p in others],
-        "results": [_result(a) for a in _last(notes, detail.results)],
+        "results": _last(told, detail.results),
+        "calibration": calibration([(e, a) for e, a in map(_factors, context.hypotheses) if e and a]),
         "failed": [_failure(a) for a in _last(failed, detail.failed)],
         "boldness": boldness(context.best.fitness),
         "asked_before": context.ask > 0 and not context.recent,
@@ -150,10 +155,42 @@ def _program(parent: Parent) -> dict[str, Any]:
     }
 
 
-def _result(attempt: Attempt) -> dict[str, Any]:
-    scored = attempt.status == "scored"
-    time = f"{_number(attempt.time_us)} us, {attempt.fitness:.3f} of the speed of light" if scored else ""
-    return {"note": _cut(attempt.note, _MOST_TEXT), "outcome": time or attempt.status}
+def _results(hypotheses: Sequence[Attempt]) -> Iterator[dict[str, str]]:
+    """Each hypothesis with the effect that was expected and the one that came, oldest first.
+
+    Of the fillings of one program's holes the fastest counts.
+    """
+    best: dict[int, Attempt] = {}
+    for one in hypotheses:
+        key = one.template or one.proposal
+        before = best.get(key)
+        if before is None or _rank(one) > _rank(before):
+            best[key] = one
+    for one in best.values():
+        if one.status == "scored" or one.status in _TOLD:
+            yield {"note": _cut(one.note, _MOST_TEXT), "outcome": _outcome(one)}
+
+
+def _rank(attempt: Attempt) -> tuple[bool, float]:
+    return attempt.status == "scored", attempt.fitness
+
+
+def _outcome(attempt: Attempt) -> str:
+    expected, actual = _factors(attempt)
+    if actual is None:
+        return f"expected {_cut(attempt.expected, _MOST_TEXT)}, got {attempt.status.replace('_', ' ')}"
+    if expected is None:
+        text = f"expected {_cut(attempt.expected, _MOST_TEXT)}, got {actual:.3g}x"
+    else:
+        text = compared(expected, actual)
+    return f"{text} ({_number(attempt.time_us)} us, {attempt.fitness:.3f} of the speed of light)"
+
+
+def _factors(attempt: Attempt) -> tuple[float | None, float | None]:
+    """What was expected and what came, as factors of speed, where there are any."""
+    scored = attempt.status == "scored" and attempt.time_us and attempt.against_us
+    actual = attempt.against_us / attempt.time_us if scored else None  # type: ignore[operator]
+    return read_factor(attempt.expected), actual
 
 
 def _failure(attempt: Attempt) -> dict[str, Any]:
@@ -165,7 +202,7 @@ def _indented(program: str) -> str:
     return "\n".join(f"    {line}" for line in program.strip().splitlines())
 
 
-def _last(items: Sequence[Attempt], count: int) -> Sequence[Attempt]:
+def _last(items: Sequence[Item], count: int) -> Sequence[Item]:
     return items[-count:] if count else ()
 
 

@@ -67,6 +67,11 @@ def context(**changes: Any) -> Context:
             Attempt(4, "bind(i, thread.x)\n", "illegal", 0.0, (RACE,)),
             Attempt(6, "unroll(i, 4)\n", "compile_failed", 0.0, message="too many registers"),
         ),
+        "hypotheses": (
+            Attempt(1, "split(i, 8)\n", "incorrect", 0.0, note="eight", expected="3x", against_us=1000.0),
+            Attempt(3, FIRST.program, "scored", 0.4, (), "", "blocks", 250.0, "2x, one trip", 1000.0),
+            Attempt(5, SECOND.program, "scored", 0.35, (), "", "more", 285.7, "1.5x faster", 250.0),
+        ),
         "budget_left": 17,
         "legal_moves": lambda text: (),
         "rng": stream(0, "agent", 4),
@@ -84,7 +89,16 @@ def asked(of: Context) -> str:
     ("name", "changes"),
     [
         ("later", {}),
-        ("first", {"ask": 0, "parents": (), "recent": (), "best": Parent(0, "", 0.1, 1000.0, GAP)}),
+        (
+            "first",
+            {
+                "ask": 0,
+                "parents": (),
+                "recent": (),
+                "hypotheses": (),
+                "best": Parent(0, "", 0.1, 1000.0, GAP),
+            },
+        ),
     ],
 )
 def test_golden_prompts(name: str, changes: dict[str, Any]) -> None:
