@@ -108,10 +108,13 @@ class Client:
         return self._number
 
     def ready(self, ticket: int) -> bool:
-        """Whether `answer` would not wait."""
-        while ticket not in self._replies and self._hear(0.0):
-            pass
-        return ticket in self._replies or self._courier.poll() is not None
+        """Whether `answer` would not wait: there is a reply, or there will be none."""
+        try:
+            while ticket not in self._replies and self._hear(0.0):
+                pass
+        except Fault:
+            return True
+        return ticket in self._replies or time.monotonic() > self._until[ticket]
 
     def answer(self, ticket: int, wait: Wait = lambda: None) -> Answer:
         """What came of a request, once. Raises Fault, and what `wait` raises, which gives the request up."""

@@ -247,7 +247,12 @@ def test_a_server_that_is_not_there_and_a_client_that_died() -> None:
         with pytest.raises(Fault) as caught:
             client.ask(HELLO)
         assert caught.value.kind == "unreachable" and "refused" in caught.value.message.lower()
+        ticket = client.begin(HELLO)
         client._courier.kill()
+        client._courier.wait()
+        assert client.ready(ticket)
+        with pytest.raises(Fault):
+            client.answer(ticket)
         for _ in range(2):
             with pytest.raises(Fault) as caught:
                 client.ask(HELLO)
