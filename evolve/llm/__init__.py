@@ -8,5 +8,6 @@
             alone
 `answers`   lenient reading: prose, fences, JSON or plain lines in, programs out
 `effects`   the factor that a model expects a program to bring, and what came of it
+`window`    how many tokens a text has, and what fits a context
 `prompts`   the templates of `prompts/`
 """

@@ -297,7 +297,7 @@ def test_templates_can_be_replaced_and_are_part_of_the_run(tmp_path: Path) -> No
         voices.append(Scripted(lambda n: fresh(n + 10 * len(voices))))
         return LlmAgent(voices[-1], "openai/scripted", Prompts(prompts), QUICK)
 
-    mine = {"propose": "Make {{ kernel }} fast; {{ most }} ways."}
+    mine = {"propose": "Make {{ kernel.strip() }} fast; {{ most }} ways."}
     settings = Settings(budget=4, agent="llm", search="best-of-n")
     stopping = session(agent(Scripted(fresh)), make_agent=make, interrupted=after(12))
     folder = start(REQUEST, settings, tmp_path / "run", stopping, mine)
