@@ -16,7 +16,6 @@ from evolve.ir.effects import Access, Mode, effects
 from evolve.ir.errors import EvolveError
 from evolve.ir.evaluate import evaluate
 from evolve.ir.kernel import Kernel
-from evolve.ir.settled import at_values
 from evolve.ir.stmt import Buffer, For
 from evolve.ir.types import LoopKind
 from evolve.ir.visit import Site, leaves, walk
@@ -28,8 +27,7 @@ _PASS_SHARE = 0.5
 
 
 def extract(kernel: Kernel, scalars: Sizes, contents: IndexArrays | None = None) -> Features:
-    """The features of a lifted kernel. `scalars` gives every size it needs; what its other parameters decide
-    against, such as a mode, is not counted.
+    """The features of a lifted kernel. `scalars` gives every size it needs.
 
     `contents` are the index arrays of an input (`workload.structure`): what depends on them is counted and
     marked as holding for that input, and estimated without them. Raises EvolveError `missing-size` when a
@@ -39,7 +37,7 @@ def extract(kernel: Kernel, scalars: Sizes, contents: IndexArrays | None = None)
     if missing:
         raise EvolveError("missing-size", f"{kernel.name} needs a value for {', '.join(missing)}")
     try:
-        return _extract(at_values(kernel, scalars), scalars, contents)
+        return _extract(kernel, scalars, contents)
     except ValueError as error:
         raise EvolveError("missing-size", f"{kernel.name}: {error}") from error
 

@@ -50,7 +50,7 @@ def _prefetched(p: Proof) -> list[Finding]:
             why = f"{leaf.buffer} would hold what is only asked for"
         else:
             continue
-        out.append(refuted("E-PREFETCH", why, repair=f"stage {of or 'the array'} before it is prefetched"))
+        out.append(refuted("E-PREFETCH", why))
     return out
 
 

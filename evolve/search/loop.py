@@ -188,7 +188,6 @@ class Search:
             operator=idea.operator,
             parents=idea.parents,
             note=idea.note,
-            expected=idea.expected,
             template=tuning.number if filling else None,
             filling=filling or None,
         )

@@ -127,6 +127,11 @@ def touched(block: Block) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(reads), frozenset(writes)
 
 
+def is_request(s: Stmt) -> bool:
+    """Whether it only asks L2 for an element of an array (`prefetch`)."""
+    return isinstance(s, Store) and s.prefetch
+
+
 def conflict(a: Block, b: Block) -> str | None:
     """A buffer that keeps two blocks from being exchanged; None if there is none."""
     reads_a, writes_a = touched(a)

@@ -12,7 +12,7 @@ from evolve.ir.stmt import Alloc, Block, Buffer, For, Store
 from evolve.ir.types import Cache, LoopKind, Priority, Space
 from evolve.ir.visit import fresh, substitute, walk
 from evolve.transforms.call import Call, Result, loop_of, transform
-from evolve.transforms.edit import guard, less, replace_loop, touched
+from evolve.transforms.edit import guard, is_request, less, replace_loop, touched
 from evolve.transforms.names import claim, taken_names
 from evolve.transforms.places import check_runs_in_order, check_scope
 from evolve.transforms.window import Reach, Window, window_of
@@ -58,7 +58,7 @@ def prefetch(call: Call) -> Result:
         Reach(a.indices, (*site.path, at, *s.path))
         for s in walk(at.body)
         for a in effects(s.stmt).accesses
-        if a.buffer == buffer.name
+        if a.buffer == buffer.name and not is_request(s.stmt)
     )
     if not reads:
         raise RefusedError("E-STAGE-UNREAD", f"{buffer.name} is not read inside {at.var}")

@@ -17,7 +17,15 @@ from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Reduce, Stmt, Store
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import fresh, leaves, loads, map_block_exprs, map_expr, rewrite, variables, walk
 from evolve.transforms.call import Call, Result, loop_of, transform
-from evolve.transforms.edit import declared_in, guard, less, reads_memory, replace_loop, touched
+from evolve.transforms.edit import (
+    declared_in,
+    guard,
+    is_request,
+    less,
+    reads_memory,
+    replace_loop,
+    touched,
+)
 from evolve.transforms.names import claim, taken_names
 from evolve.transforms.places import check_runs_in_order, check_scope
 from evolve.transforms.window import Reach, Window, aligned, check_inside, swept, window_of
@@ -79,7 +87,7 @@ def stage(call: Call) -> Result:
     taken |= {name}
     copy = Buffer(name, source.dtype, tuple(index(n) for n in window.extents), space)
     nest = _copy_nest(call, source, copy, window, (*site.path, at), taken)
-    body = map_block_exprs(at.body, lambda e: _redirected(e, source.name, copy, window))
+    body = _reading(at.body, source.name, copy, window)
     staged = replace(
         at, body=in_front((Alloc(copy), *nest.stmts), body, inside_guards=space is Space.REGISTER)
     )
@@ -104,9 +112,10 @@ def _steps(at: For) -> Iterator[For | If]:
 
 
 def _reads(at: For, path: tuple[For | If, ...], buffer: str) -> Iterator[Reach]:
+    """What a copy has to hold; requests to L2 are for the array itself."""
     for site in walk(at.body):
         for access in effects(site.stmt).accesses:
-            if access.buffer == buffer:
+            if access.buffer == buffer and not is_request(site.stmt):
                 yield Reach(access.indices, (*path, at, *site.path))
 
 
@@ -143,6 +152,13 @@ def _copy_nest(
     terms = [less(index(-1), w) for w in sweep.where]
     terms += [less(w, n) for w, n in zip(sweep.where, source.extents, strict=True)]
     return sweep.around(guard(terms, Block((store,)), ranges_at(call.kernel, (*path, *sweep.loops))))
+
+
+def _reading(body: Block, buffer: str, copy: Buffer, window: Window) -> Block:
+    """The body with what it reads of the buffer read from the copy."""
+    requests = iter([s.stmt for s in walk(body) if is_request(s.stmt)])
+    copied = map_block_exprs(body, lambda e: _redirected(e, buffer, copy, window))
+    return rewrite(copied, lambda s: next(requests) if is_request(s) else None)
 
 
 def _redirected(e: Expr, buffer: str, copy: Buffer, window: Window) -> Expr:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from evolve.ir.expr import Binary, BinaryOp
+from evolve.ir.expr import Binary, BinaryOp, Load, index
 from evolve.ir.kernel import Kernel
 from evolve.ir.printer import print_stmt
 from evolve.ir.stmt import Alloc, If, Stmt, Store
@@ -52,3 +52,16 @@ def prefetch_of_a_sum() -> Kernel:
         return None
 
     return change(asking(), one)
+
+
+@forged("row_sum", "E-PREFETCH", "unrendered", rows=3, cols=64)
+def prefetch_of_a_copy() -> Kernel:
+    """Registers have no address either: a copy made beside a request leaves it alone."""
+    text = "specialize(cols == 64)\nbind(r, grid.x)\nprefetch(in, at=r)\nstage(in, at=r, scope=register)"
+
+    def one(s: Stmt) -> Stmt | None:
+        if isinstance(s, Store) and s.prefetch:
+            return replace(s, value=Load("in_s", (index(0), index(0)), s.value.dtype))
+        return None
+
+    return change(scheduled("row_sum", text), one)

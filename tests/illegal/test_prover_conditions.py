@@ -26,7 +26,7 @@ from evolve.ir.expr import (
 )
 from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Alloc, Block, For, Origin, Reduce, Stmt, Store
-from evolve.ir.types import MAX, SUM, DType, LoopKind, Space
+from evolve.ir.types import MAX, SUM, DType, LoopKind, Monoid, Space
 from evolve.ir.visit import map_expr, rewrite, walk
 from evolve.legality.prove import prove
 from evolve.legality.verdict import Status
@@ -310,3 +310,38 @@ def test_a_choice_is_dropped_only_where_it_is_settled() -> None:
     for cond in (sometimes, data):
         assert stored(Select(cond, a, b, DType.F32), a) == {"E-EXPR"}
         assert stored(a, Select(cond, a, b, DType.F32)) == {"E-EXPR"}
+
+
+def counted_twice(of: Monoid) -> Kernel:
+    """Softmax in order, each element taken twice into its row's maximum, or sum."""
+    start = softmax()
+
+    def one(s: Stmt) -> tuple[Stmt, ...] | None:
+        return (s, s) if isinstance(s, Reduce) and s.monoid == of else None
+
+    return finish(replace(start, body=rewrite(start.body, one)))
+
+
+def test_an_element_may_count_twice_in_a_maximum_and_not_in_a_sum() -> None:
+    assert prove(softmax(), counted_twice(MAX)).proved
+    assert codes_of(counted_twice(SUM), softmax()) == {"E-REDUCTION"}
+
+
+def test_what_never_happens_is_not_asked_for_its_value() -> None:
+    start = source("row_sum").kernel
+
+    def more(times: int) -> Kernel:
+        """The sum of a row stored before anything is added to it, so many times."""
+
+        def one(s: Stmt) -> tuple[Stmt, ...] | None:
+            if not isinstance(s, For) or not any(isinstance(x, Reduce) for x in s.body.stmts):
+                return None
+            early = next(
+                x.stmt for x in walk(start.body) if isinstance(x.stmt, Store) and x.stmt.buffer == "out"
+            )
+            return (For("early", index(times), LoopKind.SERIAL, Block((early,))), s)
+
+        return finish(replace(start, body=rewrite(start.body, one)))
+
+    assert prove(start, more(0)).proved
+    assert not prove(start, more(1)).proved

@@ -10,10 +10,13 @@ import random
 import time
 from dataclasses import replace
 
+import pytest
+
+from evolve.dsl.registry import primitives
 from evolve.legality.analysis import strip
 from evolve.legality.prove import CHECKS, prove
 from evolve.legality.verdict import Limits
-from tests.illegal.adversary import KERNELS, Case, family, judged, original
+from tests.illegal.adversary import KERNELS, Case, family, judged, original, primitive_of, program_for
 from tests.illegal.forging import good
 from tests.illegal.templates import TEMPLATES
 from tests.legality.judge import FaultError, Launch, contents_for, execute, why_wrong
@@ -97,3 +100,13 @@ def test_a_race_is_found_in_every_order() -> None:
 
 def test_every_kernel_is_drawn_from() -> None:
     assert set(TEMPLATES) <= set(KERNELS)
+
+
+@pytest.mark.parametrize("wanted", primitives())
+def test_every_primitive_is_drawn(wanted: str) -> None:
+    for seed in range(30):
+        rng = random.Random(f"{wanted} {seed}")
+        _, _, lines = program_for(wanted, "fast" if wanted == "set_precision" else "reassociate", rng)
+        if any(primitive_of(x) == wanted for x in lines):
+            return
+    raise AssertionError(wanted)

@@ -8,26 +8,29 @@ cell, one of them a write, by different threads between the same barriers or by 
 
 A program that runs without a fault and leaves what the source leaves is right at these sizes. Sums that are
 rescaled are equal by what exponentials are, of which symbols know nothing: with `numbers`, values are random
-floats (`judge_numbers`).
+floats (`judge_numbers`). The contract says what else is equal: under `exact` each float sum is one chain of
+additions, under `fast` and `mixed` an approximate function is the accurate one. Parameters that a launch has
+values of, beside the sizes, are these values; others are symbols.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import count, product
 from operator import eq
 from typing import Any
 
-from evolve.ir.expr import Expr
+from evolve.ir.expr import Const, Expr, Var
 from evolve.ir.kernel import Kernel
 from evolve.ir.launches import launches, scratch
 from evolve.ir.scaled import Scaled
-from evolve.ir.stmt import For, Leaf
+from evolve.ir.stmt import For, Leaf, Store
 from evolve.ir.types import DType, LoopKind
-from evolve.ir.visit import leaves, local_buffers, walk
+from evolve.ir.visit import leaves, local_buffers, map_block_exprs, map_expr, walk
+from evolve.workload.model import Contract
 from tests.legality import judge_numbers
 from tests.legality.judge_code import (
     GRIDS,
@@ -47,7 +50,7 @@ __all__ = ["FaultError", "Launch", "UnjudgedError", "contents_for", "execute", "
 
 Cell = tuple[int, ...]
 Claim = tuple[str, Cell, bool, int]
-"""A statement of the source, its instance, whether it writes memory that threads share, and the value."""
+"""A statement of the source, its instance, whether it writes an argument of the kernel, and the value."""
 WARP = 32
 MOST_THREADS = 1024
 MOST_RUN = 8192
@@ -226,13 +229,15 @@ def fail(what: str) -> None:
 
 @dataclass(frozen=True)
 class Launch:
-    """Scalars, and what index arrays hold."""
+    """Scalars (sizes, and others whose values decide something), and what index arrays hold."""
 
-    sizes: Mapping[str, int]
+    sizes: Mapping[str, int | float]
     contents: Mapping[str, Mapping[Cell, int]] = field(default_factory=dict)
 
 
-def contents_for(kernel: Kernel, sizes: Mapping[str, int], rng: random.Random) -> dict[str, dict[Cell, int]]:
+def contents_for(
+    kernel: Kernel, sizes: Mapping[str, int | float], rng: random.Random
+) -> dict[str, dict[Cell, int]]:
     """Index arrays drawn as the kernel's premises allow. Raises UnjudgedError where they allow nothing."""
     out: dict[str, dict[Cell, int]] = {}
     for c in kernel.contents:
@@ -252,7 +257,21 @@ def contents_for(kernel: Kernel, sizes: Mapping[str, int], rng: random.Random) -
     return out
 
 
-def _value(e: Expr, sizes: Mapping[str, int]) -> int:
+def settled(kernel: Kernel, values: Mapping[str, int | float]) -> Kernel:
+    """The kernel with its scalars that are no sizes and have values replaced by these."""
+    known = {
+        s.name: Const(values[s.name], s.dtype) for s in kernel.scalars if not s.is_size and s.name in values
+    }
+    if not known:
+        return kernel
+
+    def one(e: Expr) -> Expr:
+        return known[e.name] if isinstance(e, Var) and e.name in known and e.dtype is not DType.INDEX else e
+
+    return replace(kernel, body=map_block_exprs(kernel.body, lambda e: map_expr(e, one)))
+
+
+def _value(e: Expr, sizes: Mapping[str, int | float]) -> int:
     space = {name("v", n): v for n, v in sizes.items()}
     try:
         return int(eval(index_text(e), {}, space))
@@ -261,8 +280,8 @@ def _value(e: Expr, sizes: Mapping[str, int]) -> int:
 
 
 @lru_cache(maxsize=64)
-def _compiled(kernel: Kernel, lockstep: bool, claims: bool, numbers: bool) -> Any:
-    code = (Numbers if numbers else Code)(kernel, lockstep=lockstep, claims=claims)
+def _compiled(kernel: Kernel, lockstep: bool, claims: bool, numbers: bool, contract: Contract) -> Any:
+    code = (Numbers if numbers else Code)(kernel, lockstep=lockstep, claims=claims, contract=contract)
     space: dict[str, Any] = {
         "H": hash,
         "combine": combine,
@@ -288,6 +307,7 @@ def execute(
     lockstep: bool = True,
     claims: list[Claim] | None = None,
     numbers: bool = False,
+    contract: Contract = "reassociate",
 ) -> dict[tuple[str, Cell], Any]:
     """What the global arrays hold in the end, cells nobody touched left out.
 
@@ -298,6 +318,7 @@ def execute(
     """
     if Scaled.of(kernel).sums and not numbers:
         raise UnjudgedError("a sum kept relative to a maximum: symbols know no algebra of exponentials")
+    kernel = settled(kernel, launch.sizes)
     rng = random.Random(seed)
     now = Now()
     writes = frozenset(s.stmt.buffer for s in walk(kernel.body) if isinstance(s.stmt, Leaf))
@@ -317,7 +338,7 @@ def execute(
     for part in launches(kernel):
         for a in arrays.values():
             a.marks = None if a.marks is None else {}
-        thread = _compiled(part, lockstep, claims is not None, numbers)(
+        thread = _compiled(part, lockstep, claims is not None, numbers, contract)(
             arrays, launch.sizes, now, order == "interleaved"
         )
         _launch(thread, _shape(part, launch.sizes), now, order, rng)
@@ -351,7 +372,7 @@ def _shuffle(items: list[Any], order: str, rng: random.Random) -> None:
         rng.shuffle(items)
 
 
-def _shape(kernel: Kernel, sizes: Mapping[str, int]) -> tuple[Cell, Cell]:
+def _shape(kernel: Kernel, sizes: Mapping[str, int | float]) -> tuple[Cell, Cell]:
     """Threads a block and blocks, by axis. Raises FaultError for what cannot be launched."""
     threads, blocks = [1, 1, 1], [1, 1, 1]
     for site in walk(kernel.body):
@@ -444,14 +465,17 @@ def why_wrong(
     seed: int = 0,
     *,
     numbers: bool = False,
+    contract: Contract = "reassociate",
 ) -> str | None:
     """What is wrong with the target at these sizes: a fault, or `value`. None when it is right."""
-    wanted = dict(_wanted(source, _frozen(launch), numbers))
+    wanted = dict(_wanted(source, _frozen(launch), numbers, contract))
     vectors = any(isinstance(s.stmt, For) and s.stmt.kind is LoopKind.VECTOR for s in walk(target.body))
     for turn, order in enumerate(orders):
         for lockstep in (True, False) if vectors and turn == 0 else (bool(turn % 2),):
             try:
-                got = execute(target, launch, order, seed=seed, lockstep=lockstep, numbers=numbers)
+                got = execute(
+                    target, launch, order, seed=seed, lockstep=lockstep, numbers=numbers, contract=contract
+                )
             except FaultError as f:
                 return str(f)
             if not _same(wanted, got, numbers):
@@ -459,29 +483,43 @@ def why_wrong(
     return None
 
 
-def false_claim(source: Kernel, target: Kernel, launch: Launch, *, numbers: bool = False) -> bool:
+def false_claim(
+    source: Kernel,
+    target: Kernel,
+    launch: Launch,
+    *,
+    numbers: bool = False,
+    contract: Contract = "reassociate",
+) -> bool:
     """Whether the target's statements are not what they claim to be, although it runs without a fault.
 
-    Each performs an instance of the source, with its value (not looked at with `numbers`); all are performed
-    but those into what the source declares itself, which nobody else sees: what is computed of it shows.
-    Those into its arguments are performed once where threads share what is written.
+    Each performs an instance of the source, with its value (not looked at with `numbers`). All are performed
+    but those into what the source declares itself, which nobody else sees: of stores, what is computed of
+    them shows; of contributions, others that are the same may stand for them. Those into the kernel's
+    arguments are performed once; how often what the target declares is filled with the same does not matter,
+    and how often a sum there counts shows.
     """
     wanted: list[Claim] = []
     got: list[Claim] = []
-    execute(source, launch, claims=wanted, numbers=numbers)
+    execute(source, launch, claims=wanted, numbers=numbers, contract=contract)
     try:
-        execute(target, launch, claims=got, numbers=numbers)
+        execute(target, launch, claims=got, numbers=numbers, contract=contract)
     except FaultError:
         return True  # it claims an instance whose numbers lie outside of an index array
     values = {(stmt, instance): value for stmt, instance, _, value in wanted}
     own = local_buffers(source.body)
-    inside = [leaf for leaf, _ in leaves(source.body) if leaf.buffer in own]
-    hidden = {leaf.origin.stmt for leaf in inside if leaf.origin is not None}
+    inside = [(x, x.origin.stmt) for x, _ in leaves(source.body) if x.buffer in own and x.origin is not None]
+    hidden = {stmt for _, stmt in inside}
+    stored = {stmt for x, stmt in inside if isinstance(x, Store)}
+    performed = {value for _, _, _, value in got}
     effects = [(stmt, instance) for stmt, instance, effect, _ in got if effect and stmt not in hidden]
     said = {(stmt, instance) for stmt, instance, _, _ in got}
     return (
         bool(said - values.keys())
-        or any(stmt not in hidden for stmt, _ in values.keys() - said)
+        or any(
+            stmt not in stored and (stmt not in hidden or values[stmt, instance] not in performed)
+            for stmt, instance in values.keys() - said
+        )
         or len(effects) != len(set(effects))
         or any(values[stmt, instance] != value for stmt, instance, _, value in got)
     )
@@ -500,8 +538,8 @@ def _frozen(launch: Launch) -> tuple[Any, ...]:
 
 
 @lru_cache(maxsize=256)
-def _wanted(source: Kernel, frozen: tuple[Any, ...], numbers: bool) -> tuple[Any, ...]:
+def _wanted(source: Kernel, frozen: tuple[Any, ...], numbers: bool, contract: Contract) -> tuple[Any, ...]:
     sizes, contents = frozen
     launch = Launch(dict(sizes), {n: dict(c) for n, c in contents})
-    done = execute(source, launch, numbers=numbers)
+    done = execute(source, launch, numbers=numbers, contract=contract)
     return tuple(done.items())

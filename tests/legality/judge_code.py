@@ -10,6 +10,7 @@ from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Alloc, Barrier, Block, Buffer, Commit, For, If, Leaf, Reduce, Stmt, Store, Wait
 from evolve.ir.types import Cache, DType, LoopKind, Space
 from evolve.ir.visit import subexpressions, variables, walk
+from evolve.workload.model import FAST_CONTRACTS, Contract
 
 THREADS = (LoopKind.THREAD_X, LoopKind.THREAD_Y, LoopKind.THREAD_Z)
 GRIDS = (LoopKind.GRID_X, LoopKind.GRID_Y, LoopKind.GRID_Z)
@@ -99,7 +100,9 @@ def index_text(e: Expr, read: Callable[[Load], str] | None = None) -> str:
 
 
 def _is_index(e: Expr) -> bool:
-    """Whether a condition is decided by indices alone."""
+    """Whether a condition is decided by indices alone, or by constants alone."""
+    if all(isinstance(x, Const | Binary | Unary) for x in subexpressions(e)):
+        return True
     return all(
         x.dtype in (DType.INDEX, DType.BOOL) or isinstance(x, Load) for x in subexpressions(e)
     ) and not any(
@@ -110,13 +113,16 @@ def _is_index(e: Expr) -> bool:
 class Code:
     """Builds `make(arrays, sizes, now, fine)`, which gives a thread's generator function."""
 
-    def __init__(self, kernel: Kernel, *, lockstep: bool, claims: bool = False) -> None:
-        self.kernel, self.lockstep, self.claims = kernel, lockstep, claims
+    def __init__(
+        self, kernel: Kernel, *, lockstep: bool, claims: bool = False, contract: Contract = "reassociate"
+    ) -> None:
+        self.kernel, self.lockstep, self.claims, self.contract = kernel, lockstep, claims, contract
         self.lines: list[str] = []
         self.buffers: dict[str, Buffer] = {b.name: b for b in kernel.buffers}
         self.tags: dict[str, str] = {}
         self.temporaries = 0
         self.sites = 0
+        self.impossible = False
         self.writes = {s.stmt.buffer for s in walk(kernel.body) if isinstance(s.stmt, Leaf)}
         self.used = {s.stmt.kind for s in walk(kernel.body) if isinstance(s.stmt, For)}
 
@@ -130,6 +136,8 @@ class Code:
             "  if 0: yield",
         ]
         self.block(self.kernel.body, 2, ())
+        if self.impossible:
+            out.insert(1, " fail('launch')")
         return "\n".join([*out, *self.lines, " return thread"])
 
     def block(self, b: Block, depth: int, around: Sequence[For | If]) -> None:
@@ -138,6 +146,11 @@ class Code:
             self.stmt(s, depth, around)
         if len(self.lines) == before:
             self.put(depth, "pass")
+
+    def refuse(self, depth: int) -> None:
+        """No hardware does what stands here, whether a thread comes to it or not."""
+        self.impossible = True
+        self.put(depth, "pass")
 
     def put(self, depth: int, line: str) -> None:
         self.lines.append(" " * depth + line)
@@ -220,12 +233,12 @@ class Code:
         body = s.body.stmts
         leaf = body[0] if len(body) == 1 else None
         if not isinstance(leaf, Reduce) or not isinstance(leaf.value, Load):
-            self.put(depth, "raise FaultError('launch')")
+            self.refuse(depth)
             return
         load = leaf.value
         buffer = self.buffers[load.buffer]
         if buffer.space is not Space.REGISTER:
-            self.put(depth, "raise FaultError('launch')")
+            self.refuse(depth)
             return
         kind = "barrier" if s.kind is LoopKind.COMBINE_BLOCK else "warp"
         after = "block" if kind == "barrier" else "warp"
@@ -256,7 +269,7 @@ class Code:
         """Each lane in turn keeps the total so far, then adds its partial; every thread has a total."""
         first, leaf = (*s.body.stmts, None, None)[:2]
         if not isinstance(first, Store) or not isinstance(leaf, Reduce) or len(s.body.stmts) != 2:
-            self.put(depth, "raise FaultError('launch')")
+            self.refuse(depth)
             return
         load = leaf.value
         total = isinstance(first.value, Load) and first.value.buffer == leaf.buffer
@@ -265,7 +278,7 @@ class Code:
             or not isinstance(load, Load)
             or not self.private(first.buffer, leaf.buffer, load.buffer)
         ):
-            self.put(depth, "raise FaultError('launch')")
+            self.refuse(depth)
             return
         block = s.kind.meets_in_block
         n, moment, v = self.site(), self.moment(around), name("v", s.var)
@@ -333,7 +346,8 @@ class Code:
         """What instance of the source a statement claims to be, and the value it computes for that."""
         if not self.claims or s.origin is None:
             return
-        effect = self.buffers[s.buffer].space is not Space.REGISTER
+        shared = self.buffers[s.buffer].space is Space.GLOBAL
+        effect = f"{name('g', s.buffer)}.given" if shared else "False"
         said = f"({s.origin.stmt!r}, {self.cell(s.origin.instance)}, {effect}, "
         if lanes:
             self.put(depth, f"now.claims += [{said}plain({self.stored(s)})) {lanes}]")
@@ -348,19 +362,44 @@ class Code:
 
     def write(self, s: Leaf, depth: int, cell: str, value: str) -> None:
         where, tag = self.place(s.buffer)
+        if isinstance(s, Store) and s.prefetch and not self.is_request(s):
+            self.refuse(depth)
         if isinstance(s, Reduce):
             if s.atomic:
                 update = f"{cell}, {s.monoid.name!r}, {self.identity(s)}, {value}{tag}"
                 self.put(depth, f"{where}.update({update})")
                 return
-            value = f"combine({s.monoid.name!r}, {self.identity(s)}, {where}.get({cell}{tag}), {value})"
+            value = self.added(s, f"{where}.get({cell}{tag})", value)
         elif isinstance(s, Store) and s.asynchronous:
-            if self.buffers[s.buffer].space is not Space.SHARED or not isinstance(s.value, Load):
-                self.put(depth, "fail('launch')")
+            if self.buffers[s.buffer].space is not Space.SHARED or not self.from_arrays(s.value):
+                self.refuse(depth)
                 return
             self.put(depth, f"{where}.start({cell}, {value}{tag}, now.groups[me][-1])")
             return
         self.put(depth, f"{where}.put({cell}, {value}{tag})")
+
+    def is_request(self, s: Store) -> bool:
+        """Whether an array is asked for, and nobody misses what does not come."""
+        read = {
+            x.buffer
+            for site in walk(self.kernel.body)
+            if isinstance(site.stmt, Leaf)
+            for e in (site.stmt.value, *site.stmt.indices)
+            for x in subexpressions(e)
+            if isinstance(x, Load)
+        }
+        private = self.buffers[s.buffer].space is Space.REGISTER and s.buffer not in read
+        return private and self.from_arrays(s.value)
+
+    def from_arrays(self, e: Expr) -> bool:
+        """Whether it is an element of an array that all blocks share."""
+        return isinstance(e, Load) and self.buffers[e.buffer].space is Space.GLOBAL
+
+    def added(self, s: Reduce, old: str, new: str) -> str:
+        """A cell and one more contribution: where roundings count, a step of a chain."""
+        if self.contract == "exact" and s.monoid.name in ("sum", "prod") and s.value.dtype.is_float:
+            return f"H(({s.monoid.name!r}, {old}, {new}))"
+        return f"combine({s.monoid.name!r}, {self.identity(s)}, {old}, {new})"
 
     def place(self, buffer: str) -> tuple[str, str]:
         """The array, and the tag under which it is accessed."""
@@ -415,8 +454,11 @@ class Code:
                 return f"H(({e.op.value!r}, {self.data(e.lhs)}, {self.data(e.rhs)}))"
             case Unary():
                 return f"H(({e.op.value!r}, 'unary', {self.data(e.arg)}))"
+            case Call(fn="fast_div") if self.contract in FAST_CONTRACTS:
+                return f"H(({BinaryOp.DIV.value!r}, {', '.join(self.data(a) for a in e.args)}))"
             case Call():
-                return f"H(({e.fn!r}, {', '.join(self.data(a) for a in e.args)}))"
+                fn = e.fn.removeprefix("fast_") if self.contract in FAST_CONTRACTS else e.fn
+                return f"H(({fn!r}, {', '.join(self.data(a) for a in e.args)}))"
             case Cast():
                 return f"H(('cast', {e.dtype.value!r}, {self.data(e.arg)}))"
             case Select():

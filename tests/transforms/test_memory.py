@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from evolve.compiler.compile import finish
 from evolve.dsl.diagnostic import RefusedError
 from evolve.dsl.parser import parse
 from evolve.ir.printer import print_kernel
 from evolve.ir.visit import local_buffers
+from evolve.legality.prove import prove
 from evolve.transforms.apply import apply_program
 from tests.illegal.lifted import source
 from tests.transforms.fixtures import KERNELS, applied, assert_same
@@ -140,3 +142,19 @@ def test_a_window_between_multiples_is_refused() -> None:
     with pytest.raises(RefusedError) as e:
         applied("stencil", "split(j, 6)\nstage(x, at=j.o, scope=register, align=4)")
     assert e.value.diagnostic.code == "E-WINDOW"
+
+
+def test_a_request_goes_on_asking_for_the_array_and_is_no_part_of_the_window() -> None:
+    program = "specialize(cols == 256)\nprefetch(x, at=row, ahead=2)\n"
+    kernel = applied("softmax", program + "xs = stage(x, at=row, scope=shared)").kernel
+    assert "prefetch x[row + 2, " in print_kernel(kernel)
+    assert [str(e.value) for e in local_buffers(kernel.body)["xs"].extents] == ["1", "256"]  # type: ignore[union-attr]
+    assert prove(KERNELS["softmax"](), finish(kernel)).proved
+    again = applied("softmax", program + "prefetch(x, at=row)").kernel
+    assert print_kernel(again).count("prefetch x[row + 1, ") == 1
+    assert prove(KERNELS["softmax"](), finish(again)).proved
+
+
+def test_what_is_only_asked_for_is_not_copied() -> None:
+    program = "specialize(cols == 256)\nprefetch(x, at=row)\nstage(x, at=x_ask.1, scope=register)"
+    assert refused("softmax", program).diagnostic.code == "E-STAGE-UNREAD"
