@@ -5,11 +5,13 @@ NVRTC skips it; nvcc and clang compile it. It is added to the file that a person
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from itertools import combinations
 
 from evolve.codegen.ctext import COMPARED, MULTIPLIED, CountText, ExprText
 from evolve.codegen.names import Names, identifiers
-from evolve.codegen.original import launcher_name
+from evolve.codegen.original import launcher_name, without_literals
 from evolve.codegen.rendered import Param, Rendered, RenderedLaunch, RenderedVariant
 from evolve.ir.affine import Ranges
 from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Load, index
@@ -26,7 +28,8 @@ def render_launcher(rendered: Rendered, params: tuple[Param, ...]) -> str:
 
     `params` are the original kernel's. The first variant whose condition holds, and whose arrays are
     aligned and apart as its text needs, is launched, else the original; an empty grid launches nothing.
-    Scratch memory is allocated in the stream's order and given back behind the launches.
+    Scratch memory is allocated in the stream's order and given back behind the launches. Macros of the text
+    end with it.
     """
     taken = identifiers(rendered.text)
     names = Names(taken - {p.name for p in params})
@@ -40,6 +43,7 @@ def render_launcher(rendered: Rendered, params: tuple[Param, ...]) -> str:
     lines = [
         "#ifndef __CUDACC_RTC__",
         "// Launches the variant that sizes and addresses allow, else the original.",
+        *(f"// {t}" for t in _unchecked(rendered, params)),
         f"cudaError_t {function}(",
         *(f"    {_declaration(p, own[p.name])}," for p in params),
         f"    cudaStream_t {stream} = 0",
@@ -94,7 +98,25 @@ def render_launcher(rendered: Rendered, params: tuple[Param, ...]) -> str:
             "        return false;",
             "    };",
         ]
-    return "\n".join([*lines, *body, "    return cudaGetLastError();", "}", "#endif"]) + "\n"
+    end = ["    return cudaGetLastError();", "}", "#endif"]
+    return "\n".join([*lines, *body, *end, *(f"#undef {m}" for m in _macros(rendered.text))]) + "\n"
+
+
+def _unchecked(rendered: Rendered, params: tuple[Param, ...]) -> Iterator[str]:
+    """Which arrays may overlap others without the launcher's knowing."""
+    names = [p.name for p in params if p.is_pointer and not p.extents]
+    if rendered.variants and names:
+        yield f"How long {' and '.join(names)} must be, no parameter says: that the caller's do not overlap"
+        yield "what a kernel writes is not checked, and must be so."
+
+
+def _macros(text: str) -> list[str]:
+    """Macros that the text defines, but for those that yield to an earlier definition and for empty ones,
+    which mark what was included."""
+    plain = without_literals(text)
+    yielding = set(re.findall(r"^[ \t]*#[ \t]*ifndef[ \t]+(\w+)", plain, re.MULTILINE))
+    found = re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:\([^)\n]*\))?[ \t]+\S", plain, re.MULTILINE)
+    return [name for name in dict.fromkeys(found) if name not in yielding]
 
 
 def _allocated(

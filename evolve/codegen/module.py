@@ -16,6 +16,7 @@ from evolve.codegen.prelude import prelude
 from evolve.codegen.rendered import LineOrigin, Param, Rendered, RenderedLaunch, RenderedVariant
 from evolve.codegen.rounding import rounded_by_order
 from evolve.ir.affine import Ranges
+from evolve.ir.approximate import approximate_calls
 from evolve.ir.expr import TRUE, Binary, BinaryOp, Const, Expr, compare, conjunction, index, var
 from evolve.ir.kernel import Kernel, Module, Variant
 from evolve.ir.printer import print_expr, print_premise
@@ -187,6 +188,9 @@ def _heading(name: str, guard: Expr, e: EmittedKernel, kernel: Kernel) -> list[N
     out.append(line(f"// Relies on this: {ASSUMPTIONS[0]}."))
     others = [ASSUMPTIONS[1], *(print_premise(c) for c in kernel.contents)]
     out += [line(f"// And on this: {x}.") for x in others]
+    used = approximate_calls(kernel)
+    if used:
+        out.append(line(f"// Approximate functions: {', '.join(used)}."))
     for size in sorted(kernel.implied):
         long = [b.name for b in kernel.buffers if any(size in variables(x) for x in b.extents)]
         if long:

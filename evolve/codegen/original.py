@@ -69,9 +69,16 @@ def _declaration_start(blank: str, at: int) -> int:
 
 def _blank(text: str) -> str:
     """Comments, literals and preprocessor lines as spaces: offsets stay, braces in them do not count."""
-    for pattern in (_LITERALS, _DIRECTIVE):
-        text = pattern.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
-    return text
+    return _spaces(_DIRECTIVE, without_literals(text))
+
+
+def without_literals(text: str) -> str:
+    """Comments and literals as spaces."""
+    return _spaces(_LITERALS, text)
+
+
+def _spaces(pattern: re.Pattern[str], text: str) -> str:
+    return pattern.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
 
 
 def original_launch(module: Module) -> RenderedLaunch:

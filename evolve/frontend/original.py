@@ -43,7 +43,7 @@ _EMPTY_CONDITION = re.compile(
 _CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:el)?if(?:(?:\\\n|[^\n])*)", re.MULTILINE)
 _OF_THE_PLACE = re.compile(r"\b(__LINE__|__FILE__|__COUNTER__|__DATE__|__TIME__|__cplusplus)\b")
 _PROMOTING = ("pow", "fmod", "atan2", "hypot", "fmax", "fmin", "copysign")
-_TYPES = {
+_CSTDINT = {
     "int8_t": "signed char",
     "int16_t": "short",
     "int32_t": "int",
@@ -52,10 +52,10 @@ _TYPES = {
     "uint16_t": "unsigned short",
     "uint32_t": "unsigned int",
     "uint64_t": "unsigned long long",
-    "uint": "unsigned int",
-    "uchar": "unsigned char",
-    "ushort": "unsigned short",
 }
+"""Types of <cstdint>, which run-time compilation does not have; host execution brings them."""
+_TYPES = {"uint": "unsigned int", "uchar": "unsigned char", "ushort": "unsigned short"}
+"""Types of no standard header; to define one again is no error."""
 
 
 def device_text(parsed: Parsed, kernel: Found) -> str:
@@ -140,10 +140,28 @@ def _prelude(body: str) -> str:
     for name, value in _MACROS.items():
         if re.search(rf"\b{name}\b", body):
             lines += [f"#ifndef {name}", f"#define {name} {value}", "#endif"]
-    for name, value in _TYPES.items():
-        if re.search(rf"\b{name}\b", body):
-            lines += [f"#ifndef {name}", f"#define {name} {value}", "#endif"]
+    integers = _typedefs(_CSTDINT, body)
+    if integers:
+        lines += [
+            "#ifdef __CUDACC_RTC__",
+            *integers,
+            "#elif defined(__CUDACC__)",
+            "#include <cstdint>",
+            "#endif",
+        ]
+    lines += _typedefs(_TYPES, body)
     return "\n".join(lines) + "\n\n" if lines else ""
+
+
+def _typedefs(types: dict[str, str], body: str) -> list[str]:
+    """Definitions of those of the types that the text uses and does not define itself."""
+    own = set(re.findall(r"\btypedef\b[^;]*\b(\w+)\s*;|\b(?:using|struct|enum|class)\s+(\w+)", body))
+    names = types.keys() - {name for pair in own for name in pair}
+    return [
+        f"typedef {t} {name};"
+        for name, t in types.items()
+        if name in names and re.search(rf"\b{name}\b", body)
+    ]
 
 
 def _overloads(parsed: Parsed, needed: set[int]) -> str:

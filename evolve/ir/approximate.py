@@ -14,7 +14,7 @@ from evolve.ir.kernel import Kernel
 from evolve.ir.math import FUNCTIONS
 from evolve.ir.stmt import Reduce, Stmt, Store
 from evolve.ir.types import DType
-from evolve.ir.visit import leaves, map_expr, rewrite
+from evolve.ir.visit import leaves, map_expr, rewrite, subexpressions
 
 FAST = {name: f"fast_{name}" for name in ("exp", "exp10", "log", "log2", "log10", "sin", "cos", "tanh")}
 """Accurate functions of one argument and their approximate counterparts."""
@@ -49,6 +49,13 @@ def approximable(kernel: Kernel) -> tuple[str, ...]:
     """The buffers that `approximated` would change something for."""
     found = (leaf for leaf, _ in leaves(kernel.body) if approximate(leaf.value) != leaf.value)
     return tuple(dict.fromkeys(leaf.buffer for leaf in found))
+
+
+def approximate_calls(kernel: Kernel) -> tuple[str, ...]:
+    """The approximate functions that a kernel calls, by their CUDA names; each once."""
+    parts = (e for leaf, _ in leaves(kernel.body) for e in subexpressions(leaf.value))
+    calls = (e for e in parts if isinstance(e, Call) and is_approximate(e))
+    return tuple(dict.fromkeys(FUNCTIONS[e.fn].spelling(e.dtype) for e in calls))
 
 
 def stands_for(source: Expr, target: Expr) -> str | None:

@@ -10,6 +10,7 @@ from typing import Any
 from evolve.report.conversation import ledger_lines
 from evolve.report.examined import examined_lines
 from evolve.report.units import duration, microseconds
+from evolve.runs.best import LEAST_GAIN
 
 _SPECIALIZED = re.compile(r"(?:specialize|assume)\((.*)\)").fullmatch
 STOPPED = {
@@ -49,6 +50,7 @@ def final_table(document: Mapping[str, Any], folder: Path) -> str:
         f"  scored {budget['scored']} of {budget['limit']} in {duration(document['wall_s'])}; {reason}",
         f"  funnel: {funnel_text(document['funnel'])}",
         *_filtered(document.get("prefilter")),
+        *_no_gain(best),
         *restricted(best["program"]),
         *(f"  {line}" for line in ledger_lines(document.get("models") or ())),
         *(f"  {line}" for line in examined_lines(document.get("examined"))),
@@ -61,6 +63,12 @@ def _filtered(balance: Mapping[str, Any] | None) -> Iterator[str]:
     """What the pre-filter saved and cost, where it skipped anything."""
     if balance and balance["skipped"]:
         yield f"  {balance['text']}"
+
+
+def _no_gain(best: Mapping[str, Any]) -> Iterator[str]:
+    """That the files hold the kernel as given, since the best program is no faster."""
+    if best["speedup"] is not None and best["speedup"] < LEAST_GAIN:
+        yield "  no gain: best.cu is the kernel as given"
 
 
 def sizes_text(workload: Mapping[str, Any]) -> str:

@@ -1,35 +1,71 @@
-"""A run's `best.cu`, which begins with what it is, its worth, and how it was made, and `best.dsl`."""
+"""A run's `best.cu`, which begins with what it is, its worth, and how it was made, and `best.dsl`.
+
+A program that gains nothing is no reason to change a kernel: then both are the kernel as given.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import PurePath
 
 from evolve.agents.base import Parent
 from evolve.events.schema import RunStarted
 from evolve.runs.folder import RunFolder
 
+LEAST_GAIN = 1.005
+"""Original time over a program's: what is less is said as 1.00, and nobody gains by another kernel."""
+_UNCONTRACTED = (
+    "Exact is bit for bit what the original computes where no product and sum become one FMA: for other",
+    "sizes the original itself runs, and does so if this file is compiled with --fmad=false.",
+)
 
-def write_best(folder: RunFolder, started: RunStarted, best: Parent, baseline: Parent, source: str) -> None:
-    """Replaces both files. The kernel as given has no heading: it is its author's text."""
-    folder.write("best.cu", (heading(started, best, baseline) if best.proposal else "") + source)
-    folder.write("best.dsl", best.program)
+
+def is_gain(best: Parent, baseline: Parent) -> bool:
+    """Whether a program is faster than the kernel as given by more than nothing."""
+    return bool(best.proposal) and baseline.time_us >= LEAST_GAIN * best.time_us
+
+
+def write_best(
+    folder: RunFolder, started: RunStarted, best: Parent, baseline: Parent, source: str, original: str
+) -> None:
+    """Replaces both files: with the program's CUDA text `source` or, where it gains nothing, with that of the
+    kernel as given, `original`, whose program is empty."""
+    gain = is_gain(best, baseline)
+    folder.write("best.cu", heading(started, best, baseline) + (source if gain else original))
+    folder.write("best.dsl", best.program if gain else "")
 
 
 def heading(started: RunStarted, best: Parent, baseline: Parent) -> str:
-    """Lines of comment over a program's CUDA text."""
-    ratio = f"{baseline.time_us / best.time_us:.2f} times as fast"
-    measured = f"{started.device.timing} on {started.device.profile}{_sizes(started)}"
-    name = PurePath(started.kernel_file).name
-    lines = [
-        f"{started.entry} of {name}, rewritten by evolve {started.tool_version}",
-        f"and proved to compute what the original computes (numerics: {started.numerics}).",
-        f"{best.time_us:.1f} us, {measured}; {ratio}",
-        f"as the original there, {best.fitness:.3f} of the speed of light.",
-        *(f"Assumed: {one}." for one in started.assumptions),
-        "Made by this program:",
-        *(f"    {line}" for line in best.program.splitlines()),
-    ]
+    """Lines of comment over the CUDA text."""
+    told = _rewritten if is_gain(best, baseline) else _as_given
+    lines = [*told(started, best, baseline), *(f"Assumed: {one}." for one in started.assumptions)]
+    if is_gain(best, baseline):
+        lines += ["Made by this program:", *(f"    {line}" for line in best.program.splitlines())]
     return "".join(f"{_comment(line)}\n" for line in lines) + "\n"
+
+
+def _rewritten(started: RunStarted, best: Parent, baseline: Parent) -> Iterator[str]:
+    yield f"{_kernel(started)}, rewritten by evolve {started.tool_version}"
+    yield f"and proved to compute what the original computes (numerics: {started.numerics})."
+    if started.numerics == "exact":
+        yield from _UNCONTRACTED
+    yield f"{best.time_us:.1f} us, {_measured(started)}; {baseline.time_us / best.time_us:.2f} times as fast"
+    yield f"as the original there, {best.fitness:.3f} of the speed of light."
+
+
+def _as_given(started: RunStarted, best: Parent, baseline: Parent) -> Iterator[str]:
+    yield f"{_kernel(started)}, as given: evolve {started.tool_version} found no gain."
+    yield f"{baseline.time_us:.1f} us, {_measured(started)}; {baseline.fitness:.3f} of the speed of light."
+    if best.proposal:
+        yield f"The best program found takes {best.time_us:.1f} us, which is no faster."
+
+
+def _kernel(started: RunStarted) -> str:
+    return f"{started.entry} of {PurePath(started.kernel_file).name}"
+
+
+def _measured(started: RunStarted) -> str:
+    return f"{started.device.timing} on {started.device.profile}{_sizes(started)}"
 
 
 def _sizes(started: RunStarted) -> str:

@@ -119,7 +119,8 @@ def _start(
                 folder.write("kernel.cu", request.kernel_text)
                 folder.write("workload.toml", info.workload_toml)
                 original = Parent(0, "", baseline.fitness, baseline.time_us)
-                write_best(folder, started, original, original, baseline.source or request.kernel_text)
+                text = baseline.source or request.kernel_text
+                write_best(folder, started, original, original, text, text)
                 for body in opening:
                     writer.append(body)
             except BaseException:
@@ -286,8 +287,10 @@ def _search(
     session: Session,
 ) -> None:
     def on_champion(proposal: int, program: str, source: str) -> None:
-        code = folder.blobs.get(source) if source else ""
-        write_best(folder, started, state.parent(proposal), state.parent(0), code)
+        assert state.baseline is not None
+        original = folder.blobs.get(state.baseline.source or started.source)
+        code = folder.blobs.get(source) if source else original
+        write_best(folder, started, state.parent(proposal), state.parent(0), code, original)
 
     try:
         reason = Search(

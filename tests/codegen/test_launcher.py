@@ -14,11 +14,21 @@ from evolve.compiler.compile import Source, compile_program
 from evolve.dsl.parser import parse
 from evolve.frontend.clang import parse as parse_cuda
 from evolve.frontend.lift import lift, list_kernels
+from evolve.ir.errors import EvolveError
 from evolve.legality.verdict import Limits
 from evolve.toolchain.cubin import read_cubin
+from evolve.toolchain.nvcc import compile_with_nvcc
 from evolve.toolchain.nvrtc import compile_cuda
+from evolve.workload.model import Contract
 from tests.codegen import scheduled_ir
 from tests.codegen.modules import module_of
+
+
+def has_nvcc() -> bool:
+    try:
+        return compile_with_nvcc("__global__ void k() {}").ok
+    except EvolveError:
+        return False
 
 
 def file_of(name: str) -> tuple[str, Rendered]:
@@ -106,9 +116,10 @@ __global__ void planes(const float* x, float* y, int planes, int n) {
 PROGRAM = "split(i, 1024)\nsplit(i.i, 4)\nbind(i.o, grid.x)\nbind(i.i.o, thread.x)\nvectorize(i.i.i, 4)\n"
 
 
-def launcher_of(source: str, program: str) -> str:
+def launcher_of(source: str, program: str, numerics: Contract = "reassociate") -> str:
     lifted = lift("k.cu", text=source)
-    done = compile_program(Source(lifted.kernel, lifted.original, lifted.no_wrap), parse(program), Limits())
+    limits = Limits(numerics=numerics)
+    done = compile_program(Source(lifted.kernel, lifted.original, lifted.no_wrap), parse(program), limits)
     assert done.module is not None, done.verdict
     rendered = render(done.module)
     return f"{rendered.text}\n{render_launcher(rendered, rendered.original.params)}"
@@ -203,3 +214,56 @@ def test_the_most_registers_stand_in_place_of_launch_bounds_and_are_kept_to() ->
     assert done.ok, done.log
     (registers,) = (k.registers for n, k in read_cubin(done.cubin).kernels.items() if n.endswith("_v1"))
     assert registers <= 24
+
+
+OWN = """#define BLOCK 256
+#define SQUARE(x) ((x) * \\
+    (x))
+#ifndef WAYS
+#define WAYS 2
+#endif
+#define INCLUDED
+/*
+#define NULL 1
+*/
+typedef unsigned int uint;
+__global__ void own(const float *x, const uint32_t *m, float *y, int64_t n) {
+    int64_t i = blockIdx.x * (int64_t)BLOCK + threadIdx.x;
+    if (i < n) y[i] = SQUARE(x[i]) / WAYS + expf((float)(uint)m[i]);
+}
+"""
+"""Its own macros and types, beside those of <cstdint>; what it divides and raises may be approximate."""
+
+
+def test_macros_of_the_kernel_end_with_the_file() -> None:
+    text = launcher_of(OWN, PROGRAM)
+    assert text.endswith("#endif\n#undef BLOCK\n#undef SQUARE\n")
+    assert compile_cuda(text).ok
+
+
+def test_types_of_headers_are_those_of_the_headers() -> None:
+    """A macro in their place would change every file that includes this one."""
+    original = launcher_of(OWN, "")
+    assert "#define int64_t" not in original and original.count("unsigned int uint;") == 1
+    assert "#ifdef __CUDACC_RTC__\ntypedef long long int64_t;\ntypedef unsigned int uint32_t;\n" in original
+    assert "#elif defined(__CUDACC__)\n#include <cstdint>\n#endif\n" in original
+
+
+def test_approximate_functions_are_named() -> None:
+    said = "// Approximate functions: __fdividef, __expf.\n"
+    assert said in launcher_of(OWN, f"set_precision(y, fast)\n{PROGRAM}", "fast")
+    assert "Approximate" not in launcher_of(OWN, PROGRAM, "fast")
+
+
+def test_arrays_of_unknown_length_are_said_not_to_be_checked() -> None:
+    program = "split(i, 64)\nbind(i.o, grid.x)\nbind(i.i, thread.x)"
+    told = "// How long x must be, no parameter says: that the caller's do not overlap\n"
+    assert told in launcher_of(GATHER, program)
+    assert "How long" not in launcher_of(GATHER, "") + launcher_of(LONG, PROGRAM)
+
+
+@pytest.mark.skipif(not has_nvcc(), reason="no nvcc here, or no g++ that it can use")
+def test_the_file_compiles_without_a_warning() -> None:
+    text = launcher_of(OWN, f"set_precision(y, fast)\n{PROGRAM}", "fast")
+    done = compile_with_nvcc(text, "sm_90", ("-Werror", "all-warnings"))
+    assert done.ok, done.log

@@ -107,6 +107,9 @@ def test_final_table(folder: RunFolder) -> None:
     for text in ("time (estimated)", "baseline", "speed of light", "bound: dram", "1.00x", "runs/x/best.cu"):
         assert text in table
     assert f"{document['best']['speedup']:.2f}x" in table
+    assert "no gain" not in table
+    document["best"]["speedup"] = 1.0049
+    assert "  no gain: best.cu is the kernel as given" in final_table(document, Path("runs/x"))
     document["workload"] = {"sizes": {"rows": 1024, "cols": 64, "alpha": 1.25}}
     title = final_table(document, Path("runs/x")).splitlines()[0]
     assert title.endswith(", rows=1024, cols=64")

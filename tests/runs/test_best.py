@@ -1,10 +1,13 @@
 """The head of best.cu is a comment and nothing else."""
 
+from pathlib import Path
+
 import pytest
 
 from evolve.agents.base import Parent
 from evolve.events.schema import DeviceInfo, RunStarted, Settings, SolInfo
-from evolve.runs.best import heading
+from evolve.runs.best import heading, write_best
+from evolve.runs.folder import RunFolder
 from evolve.toolchain.nvrtc import compile_cuda
 
 STARTED = RunStarted(
@@ -37,6 +40,33 @@ def test_it_says_what_where_and_how() -> None:
         "//     bind(i.o, grid.x)",
         "",
     ]
+
+
+def test_what_exact_means_is_said() -> None:
+    told = heading(STARTED.model_copy(update={"numerics": "exact"}), BEST, Parent(0, "", 0.1, 10.0))
+    assert "(numerics: exact)" in told and "compiled with --fmad=false" in told
+
+
+@pytest.mark.parametrize("time_us", [2.0, 2.009, 1.9])
+def test_what_gains_nothing_is_not_shipped(tmp_path: Path, time_us: float) -> None:
+    folder = RunFolder(tmp_path, "r")
+    given = Parent(0, "", 0.1, time_us)
+    write_best(folder, STARTED, BEST, given, "theirs\n", "given\n")
+    text = (folder.path / "best.cu").read_text()
+    assert text.splitlines() == [
+        "// k of k.cu, as given: evolve 1.2 found no gain.",
+        f"// {time_us:.1f} us, estimated on h200-sxm at n = 64, m = 8; 0.100 of the speed of light.",
+        "// The best program found takes 2.0 us, which is no faster.",
+        "// Assumed: arrays do not overlap.",
+        "",
+        "given",
+    ]
+    assert (folder.path / "best.dsl").read_text() == ""
+    write_best(folder, STARTED, given, given, "given\n", "given\n")
+    assert "takes" not in (folder.path / "best.cu").read_text()
+    write_best(folder, STARTED, BEST, Parent(0, "", 0.1, 2.02), "theirs\n", "given\n")
+    assert (folder.path / "best.cu").read_text().endswith("theirs\n")
+    assert (folder.path / "best.dsl").read_text() == BEST.program
 
 
 @pytest.mark.parametrize("name", ["a\nint bad;.cu", "a.cu\\", "a.cu??/", "a\u2028int bad;", "*/ int bad; /*"])
