@@ -25,7 +25,12 @@ class Parent:
 
 @dataclass(frozen=True)
 class Attempt:
-    """A recent proposal and what became of it, newest last in `Context.recent`."""
+    """A recent proposal and what became of it, newest last in `Context.recent`.
+
+    `note` is the hypothesis and `expected` the effect that were stated with it; `against_us` is the time of
+    the program that it was to improve, in microseconds. `template` is the first of the proposals that fill
+    one program's holes, None where there are none.
+    """
 
     proposal: int
     program: str
@@ -35,6 +40,9 @@ class Attempt:
     message: str = ""
     note: str = ""
     time_us: float | None = None
+    expected: str = ""
+    against_us: float | None = None
+    template: int | None = None
 
 
 class Desk(Protocol):
@@ -63,9 +71,11 @@ class Context:
 
     `ask` counts the calls of this agent in the run, from 0. `kernel` is the lifted IR and `target`
     the hardware limits, for agents that reason on them. `sol` holds `time_us`, `hard_time_us` and
-    `bound`. `baseline` is the kernel as given (the empty program). `legal_moves(program)` lists the
-    statements that may be appended to a program, each legal, in a fixed order. Draw random numbers
-    from `rng` only. `alone` says that the search comes to an end where the agent has nothing to offer: nobody
+    `bound`. `baseline` is the kernel as given (the empty program). `parents` are elites of one island, each
+    of another cell of the archive. `hypotheses` are the latest attempts of whoever stated an `expected`
+    effect. `legal_moves(program)` lists the statements that may be appended to a program, each legal, in a
+    fixed order. Draw random numbers from `rng` only. `alone` says that the search comes to an end where the
+    agent has nothing to offer: nobody
     else proposes, and nothing is in work.
     """
 
@@ -86,16 +96,21 @@ class Context:
     rng: Random
     alone: bool = False
     desk: Desk | None = None
+    hypotheses: tuple[Attempt, ...] = ()
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """A program to try. It may have holes, `?[64, 128]`: the search fills them, first choices first."""
+    """A program to try. It may have holes, `?[64, 128]`: the search fills them, first choices first.
+
+    `note` is what it changes and why, `expected` the effect that its author expects of that.
+    """
 
     text: str
     parents: tuple[int, ...] = ()
     operator: str = "agent"
     note: str = ""
+    expected: str = ""
 
 
 class Agent(Protocol):

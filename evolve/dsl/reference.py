@@ -22,7 +22,32 @@ def compact_reference() -> str:
             told = [text for p in one.parameters if (text := _choices(p))]
             told += [f"also written {', '.join(sorted(one.aliases))}"] if one.aliases else []
             lines += [f"      {'; '.join(told)}."] if told else []
+    grouped = [one.name for one in statements().values() if any(p.type == "loops" for p in one.parameters)]
+    lines += ["", f"A list of loops may stand where one is named in: {', '.join(grouped)}."]
     return "\n".join(lines) + "\n"
+
+
+def names_reference(names: Iterable[str] | None = None) -> str:
+    """The shortest: signatures by family, for models with a small context.
+
+    `names` are those that are told of, all if not given."""
+    known = statements()
+    told = list(known.values()) if names is None else [known[name] for name in names]
+    lines = [INTRODUCTION]
+    for family, members in by_family(told):
+        lines.append(f"{family}: {'; '.join(one.signature for one in members)}")
+    lines += [f"{name}: {', '.join(choices)}" for name, choices in _all_choices(told).items()]
+    return "\n".join(lines) + "\n"
+
+
+def _all_choices(told: Iterable[Primitive]) -> dict[str, tuple[str, ...]]:
+    """What arguments of each name may be, wherever they stand."""
+    found: dict[str, dict[str, None]] = {}
+    for one in told:
+        for p in one.parameters:
+            if p.choices:
+                found.setdefault(p.name, {}).update(dict.fromkeys(p.choices))
+    return {name: tuple(choices) for name, choices in found.items()}
 
 
 def full_reference() -> str:
@@ -100,4 +125,4 @@ def by_family(found: Iterable[Primitive]) -> list[tuple[str, list[Primitive]]]:
 def _choices(p: Parameter) -> str:
     if p.choices:
         return f"{p.name}: {', '.join(p.choices)}"
-    return f"{p.name}: {PARAMETER_TYPES[p.type]}" if p.type in ("loops", "condition", "ints") else ""
+    return f"{p.name}: {PARAMETER_TYPES[p.type]}" if p.type in ("condition", "ints") else ""

@@ -110,12 +110,16 @@ class Baseline(Model):
 
 
 class Idea(Model):
-    """One program an agent or an operator offered; it may contain holes."""
+    """One program an agent or an operator offered; it may contain holes.
+
+    `note` is its hypothesis and `expected` the effect that its author expects, who need not say so.
+    """
 
     program: str
     operator: str
     parents: tuple[int, ...] = ()
     note: str = ""
+    expected: str = ""
 
 
 class Asked(Model):
@@ -142,6 +146,7 @@ class Proposed(Model):
     operator: str
     parents: tuple[int, ...] = ()
     note: str = ""
+    expected: str = ""
     template: int | None = None
     filling: tuple[int, ...] | None = None
 

@@ -16,6 +16,7 @@ from evolve.ir.effects import Access, Mode, effects
 from evolve.ir.errors import EvolveError
 from evolve.ir.evaluate import evaluate
 from evolve.ir.kernel import Kernel
+from evolve.ir.settled import at_values
 from evolve.ir.stmt import Buffer, For
 from evolve.ir.types import LoopKind
 from evolve.ir.visit import Site, leaves, walk
@@ -27,7 +28,8 @@ _PASS_SHARE = 0.5
 
 
 def extract(kernel: Kernel, scalars: Sizes, contents: IndexArrays | None = None) -> Features:
-    """The features of a lifted kernel. `scalars` gives every size it needs.
+    """The features of a lifted kernel. `scalars` gives every size it needs; what its other parameters decide
+    against, such as a mode, is not counted.
 
     `contents` are the index arrays of an input (`workload.structure`): what depends on them is counted and
     marked as holding for that input, and estimated without them. Raises EvolveError `missing-size` when a
@@ -37,7 +39,7 @@ def extract(kernel: Kernel, scalars: Sizes, contents: IndexArrays | None = None)
     if missing:
         raise EvolveError("missing-size", f"{kernel.name} needs a value for {', '.join(missing)}")
     try:
-        return _extract(kernel, scalars, contents)
+        return _extract(at_values(kernel, scalars), scalars, contents)
     except ValueError as error:
         raise EvolveError("missing-size", f"{kernel.name}: {error}") from error
 

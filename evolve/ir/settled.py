@@ -78,15 +78,29 @@ def under(kernel: Kernel, assumptions: Iterable[Expr]) -> Kernel:
 
 def compared(kernel: Kernel) -> Iterator[tuple[str, BinaryOp, int | float]]:
     """What the kernel compares such scalars with; a truth value with true."""
+    for e in evaluated(kernel):
+        found = _comparison(e)
+        if isinstance(e, Var) and e.dtype is DType.BOOL:
+            found = e.name, BinaryOp.EQ, 1
+        if found is not None:
+            yield found
+
+
+def evaluated(kernel: Kernel) -> Iterator[Expr]:
+    """What conditions and stored values are made of."""
     for site in walk(kernel.body):
         s = site.stmt
         values = (s.cond,) if isinstance(s, If) else (s.value,) if isinstance(s, Leaf) else ()
-        for e in (x for v in values for x in subexpressions(v)):
-            found = _comparison(e)
-            if isinstance(e, Var) and e.dtype is DType.BOOL:
-                found = e.name, BinaryOp.EQ, 1
-            if found is not None:
-                yield found
+        for v in values:
+            yield from subexpressions(v)
+
+
+def at_values(kernel: Kernel, values: Mapping[str, int | float]) -> Kernel:
+    """The kernel where the scalars that it compares with numbers have these values; sizes stay."""
+    types = {s.name: s.dtype for s in kernel.scalars}
+    names = dict.fromkeys(n for n, _, _ in compared(kernel) if n in values)
+    equal = [(Var(n, types[n]), Const(held(values[n], types[n]), types[n])) for n in names]
+    return under(kernel, [Binary(BinaryOp.EQ, v, c, DType.BOOL) for v, c in equal])
 
 
 def decided(

@@ -8,9 +8,8 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,7 @@ from evolve.ir.errors import EvolveError
 from evolve.llm.faults import Fault, Tokens
 from evolve.llm.keys import blot_keys, has_key
 from evolve.llm.model import Model
-
-Messages = Sequence[Mapping[str, str]]
-Wait = Callable[[], None]
-"""Called now and then while an answer is awaited; may raise."""
+from evolve.llm.request import Answer, Request, Wait
 
 _POLL_S = 0.1
 _GRACE_S = 30.0
@@ -32,85 +28,136 @@ _RUN = "import sys; sys.path.append(sys.argv[1]); from evolve.llm.courier import
 """With -P, so that no file of the folder where the command runs is imported by who holds the key."""
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What a model said. `cut`: it did not get to its end."""
-
-    text: str
-    cut: bool
-    tokens: Tokens
-    seconds: float
-
-
 class Client:
-    """One model, asked one question after the other, each for at most `limit_s` seconds and an answer of
+    """One model, asked any number of questions at a time, each for at most `limit_s` seconds and an answer of
     `most_tokens`. Starts a process; `close` ends it.
 
-    Takes the keys out of this process's environment: make it before any other process is forked.
-    Raises EvolveError `no-llm-extra` or `no-key`.
+    `begin` sends a request and gives its ticket, with which `answer` waits for what comes of it; `ask` does
+    both. Not for several threads.
+
+    Takes the keys out of this process's environment: make it before any other process is forked, and
+    several of them by `several`. Raises EvolveError `no-llm-extra` or `no-key`.
     """
 
     def __init__(self, model: Model, limit_s: float, most_tokens: int = 4096) -> None:
+        try:
+            self._open(model, limit_s, most_tokens)
+        finally:
+            blot_keys()
+
+    @classmethod
+    def several(cls, models: Sequence[Model], limit_s: float, most_tokens: int = 4096) -> list[Client]:
+        """A client for each model, every one with its own key."""
+        made: list[Client] = []
+        try:
+            for model in models:
+                client = cls.__new__(cls)
+                client._open(model, limit_s, most_tokens)
+                made.append(client)
+        except BaseException:
+            for client in made:
+                client.close()
+            raise
+        finally:
+            blot_keys()
+        return made
+
+    def _open(self, model: Model, limit_s: float, most_tokens: int) -> None:
         if find_spec("openai") is None:
             hint = "pip install openai, or pip install 'evolve[llm]'"
             raise EvolveError("no-llm-extra", "--agent llm needs the package openai", hint=hint)
         self.model, self.limit_s, self.most_tokens = model, limit_s, most_tokens
         self._number = 0
         self._heard = b""
+        self._until: dict[int, float] = {}
+        self._replies: dict[int, dict[str, Any]] = {}
         self._courier = _start(model)
 
-    def ask(self, messages: Messages, wait: Wait = lambda: None) -> Answer:
-        """The answer to a conversation. Raises Fault, and what `wait` raises."""
-        self._number += 1
-        begun = time.monotonic()
-        self._send(
+    def ask(self, request: Request, wait: Wait = lambda: None) -> Answer:
+        """The answer to a request. Raises Fault, and what `wait` raises; then the request is given up."""
+        return self.answer(self.begin(request), wait)
+
+    def begin(self, request: Request) -> int:
+        """Sends a request; returns its ticket. Raises Fault `client-died`."""
+        most = self.most_tokens if request.most_tokens is None else request.most_tokens
+        return self._begin(
             {
-                "id": self._number,
                 "model": self.model.name,
-                "base": self.model.api_base,
-                "messages": [dict(one) for one in messages],
-                "limit_s": self.limit_s,
-                "most_tokens": self.most_tokens,
+                "messages": [dict(one) for one in request.messages],
+                "grammar": request.grammar,
+                "schema": None if request.schema is None else dict(request.schema),
+                "most_tokens": most,
+                "temperature": request.temperature,
+                "stop": list(request.stop) or None,
             }
         )
-        reply = self._reply(begun + self.limit_s + _GRACE_S, wait)
-        seconds = time.monotonic() - begun
-        tokens = Tokens(
-            reply.get("prompt_tokens"), reply.get("completion_tokens"), reply.get("cached_tokens")
-        )
-        if "fault" in reply:
-            raise Fault(reply["fault"], reply["message"], reply.get("after_s", 0.0), tokens, seconds)
-        return Answer(reply["text"], reply["finish"] == "cut", tokens, seconds)
 
-    def _send(self, request: Mapping[str, Any]) -> None:
+    def look(self, path: str, body: Mapping[str, Any] | None = None, wait: Wait = lambda: None) -> Any:
+        """The JSON that a server of one's own has at a path of its root, such as `/props`; `body` is posted.
+
+        The root is `--api-base` without a `/v1` at its end. Raises Fault, `bad-request` without one.
+        """
+        if self.model.api_base is None:
+            raise Fault("bad-request", "only a server of --api-base is asked what it tells of itself")
+        return json.loads(self.answer(self._begin({"look": path, "body": body}), wait).text)
+
+    def _begin(self, told: Mapping[str, Any]) -> int:
+        self._number += 1
+        self._until[self._number] = time.monotonic() + self.limit_s + _GRACE_S
+        self._send({"id": self._number, "limit_s": self.limit_s, **told})
+        return self._number
+
+    def ready(self, ticket: int) -> bool:
+        """Whether `answer` would not wait: there is a reply, or there will be none."""
+        try:
+            while ticket not in self._replies and self._hear(0.0):
+                pass
+        except Fault:
+            return True
+        return ticket in self._replies or time.monotonic() > self._until[ticket]
+
+    def answer(self, ticket: int, wait: Wait = lambda: None) -> Answer:
+        """What came of a request, once. Raises Fault, and what `wait` raises, which gives the request up."""
+        try:
+            while ticket not in self._replies:
+                wait()
+                if not self._hear(_POLL_S) and time.monotonic() > self._until[ticket]:
+                    self._courier.kill()
+                    raise self._died()
+        except BaseException:
+            self.drop(ticket)
+            raise
+        del self._until[ticket]
+        return _read(self._replies.pop(ticket))
+
+    def drop(self, ticket: int) -> None:
+        """Gives a request up, if it is not answered yet."""
+        if self._until.pop(ticket, None) is not None and self._replies.pop(ticket, None) is None:
+            with suppress(Fault):
+                self._send({"cancel": ticket})
+
+    def _send(self, told: Mapping[str, Any]) -> None:
         assert self._courier.stdin is not None
         try:
-            self._courier.stdin.write(json.dumps(request).encode() + b"\n")
+            self._courier.stdin.write(json.dumps(told).encode() + b"\n")
             self._courier.stdin.flush()
         except OSError:
             raise self._died() from None
 
-    def _reply(self, until: float, wait: Wait) -> dict[str, Any]:
-        """The reply to the last request; those to requests that were given up are passed over."""
+    def _hear(self, seconds: float) -> bool:
+        """Whether the courier said something within that time; keeps replies that somebody waits for."""
         assert self._courier.stdout is not None
         descriptor = self._courier.stdout.fileno()
-        while True:
-            line, newline, rest = self._heard.partition(b"\n")
-            if newline:
-                self._heard = rest
-                reply: dict[str, Any] = json.loads(line)
-                if reply["id"] == self._number:
-                    return reply
-                continue
-            wait()
-            if select.select([descriptor], [], [], _POLL_S)[0]:
-                said = os.read(descriptor, 1 << 16)
-                if not said:
-                    raise self._died()
-                self._heard += said
-            elif time.monotonic() > until:
-                self._courier.kill()
-                raise self._died()
+        if not select.select([descriptor], [], [], seconds)[0]:
+            return False
+        said = os.read(descriptor, 1 << 16)
+        if not said:
+            raise self._died()
+        *lines, self._heard = (self._heard + said).split(b"\n")
+        for reply in map(json.loads, lines):
+            if reply["id"] in self._until:
+                self._replies[reply["id"]] = reply
+        return True
 
     def _died(self) -> Fault:
         self._courier.wait()
@@ -126,15 +173,21 @@ class Client:
                     pipe.close()
 
 
+def _read(reply: Mapping[str, Any]) -> Answer:
+    seconds = reply["seconds"]
+    tokens = Tokens(reply.get("prompt_tokens"), reply.get("completion_tokens"), reply.get("cached_tokens"))
+    if "fault" in reply:
+        raise Fault(reply["fault"], reply["message"], reply.get("after_s", 0.0), tokens, seconds)
+    return Answer(reply["text"], reply["finish"] == "cut", tokens, seconds, reply.get("usd"))
+
+
 def _start(model: Model) -> subprocess.Popen[bytes]:
-    """The courier, which inherits the environment as it is; this process is without keys from then on."""
+    """The courier, which inherits the environment as it is: nothing here copies a key."""
     model.require_key(has_key(model.key_name))
-    try:
-        return subprocess.Popen(
-            [sys.executable, "-P", "-c", _RUN, str(_ROOT), model.key_name, "local" if model.is_local else ""],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-    finally:
-        blot_keys()
+    told = (model.protocol, model.key_name, model.api_base or "", "local" if model.is_local else "")
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", _RUN, str(_ROOT), *told],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )

@@ -10,8 +10,8 @@ from typing import TypeVar
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
 from tenacity.wait import wait_exponential, wait_random
 
-from evolve.llm.client import Wait
 from evolve.llm.faults import Fault
+from evolve.llm.request import Wait
 
 _TICK_S = 0.1
 Reply = TypeVar("Reply")

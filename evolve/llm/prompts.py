@@ -1,8 +1,8 @@
 """The templates of `prompts/`, or of a folder that takes their place.
 
 `system.j2` says who is asked for what, `propose.j2` what is known, `repair.j2` what was wrong with an
-answer. They run in a sandbox: a folder of templates is given by the user, and what they are filled with
-is never a template itself.
+answer; `steps.j2` and `step.j2` ask for a program statement by statement. They run in a sandbox: a folder
+of templates is given by the user, and what they are filled with is never a template itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from evolve.ir.errors import EvolveError
 from evolve.target.data import data_dir
 
-NAMES = ("system", "propose", "repair")
+NAMES = ("system", "propose", "repair", "steps", "step")
 _MOST_BYTES = 64 * 1024
 
 
@@ -63,7 +63,7 @@ def _built_in() -> Mapping[str, str]:
 
 
 def read_prompts(folder: Path) -> dict[str, str]:
-    """The templates of a folder: any of `system.j2`, `propose.j2`, `repair.j2`.
+    """The templates of a folder: any of those above.
 
     Raises EvolveError `bad-prompt` if there are none, or one cannot be read or used.
     """

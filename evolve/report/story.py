@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from evolve.llm.effects import calibration
 from evolve.report.conversation import ledger_lines
 from evolve.report.examined import examined_lines
 from evolve.report.figures import division, facts, gains, listed, number, resources, table, times
@@ -41,7 +42,15 @@ def run_text(story: Mapping[str, Any]) -> str:
     if story["operators"]:
         lines.append("how programs were made, and what became of them:")
     lines += [f"    {operator}: {funnel_text(row)}" for operator, row in story["operators"].items()]
+    lines += _effects(story.get("effects") or ())
     return "\n".join(lines)
+
+
+def _effects(effects: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How what was expected of programs and what came of it compare."""
+    pairs = [(one["expected_factor"], one["actual_factor"]) for one in effects]
+    said = calibration([(want, got) for want, got in pairs if want and got])
+    return [f"expectations: {said}"] if said else []
 
 
 def candidate_text(story: Mapping[str, Any]) -> str:
@@ -49,6 +58,10 @@ def candidate_text(story: Mapping[str, Any]) -> str:
     lines = [_headline(story), *_indented(story["program"].splitlines())]
     if story.get("note"):
         lines += ["", "note: " + story["note"]]
+    if story.get("expected"):
+        lines.append("expected: " + story["expected"])
+        if story.get("effect"):
+            lines.append(f"it is {story['effect']:.3g} times as fast as what it was to improve")
     for one in story.get("ancestors", ()):
         lines.append("descends from " + _headline(one))
     if story.get("same_as") is not None:

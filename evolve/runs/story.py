@@ -6,6 +6,7 @@ from typing import Any
 
 from evolve.ir.errors import EvolveError
 from evolve.population.lineage import ancestors
+from evolve.runs.effects import effect, effects
 from evolve.runs.evidence import evidence
 from evolve.runs.folder import RunFolder
 from evolve.runs.summary import RunView, as_document
@@ -16,7 +17,7 @@ _FAILED = ("compile_failed", "incorrect", "quarantined")
 
 def run_story(view: RunView, folder: RunFolder) -> dict[str, Any]:
     """The summary, the champions in order, why programs were refused, which failed after that and why, what
-    each operator brought, and what the result rests on (`evidence`)."""
+    each operator brought, what effects were expected and came, and what the result rests on (`evidence`)."""
     state = view.state
     refusals: dict[str, int] = {}
     failures: list[dict[str, Any]] = []
@@ -36,6 +37,7 @@ def run_story(view: RunView, folder: RunFolder) -> dict[str, Any]:
         "refusals": dict(sorted(refusals.items(), key=lambda item: (-item[1], item[0]))),
         "failures": failures,
         "operators": operators,
+        "effects": effects(state),
         "evidence": evidence(view),
         "cells": state.archive.occupied,
     }
@@ -71,6 +73,8 @@ def candidate_story(view: RunView, folder: RunFolder, number: int) -> dict[str, 
         **_line(state, number),
         **timing,
         "note": proposed.note,
+        "expected": proposed.expected,
+        "effect": effect(state, number),
         "island": proposed.island,
         "template": proposed.template,
         "ancestors": [_line(state, one) for one in ancestors(number, parents)],

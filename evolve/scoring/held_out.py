@@ -23,6 +23,7 @@ from evolve.scoring.task import Task, make_task, size_key
 from evolve.scoring.timed import FAMILY, ORIGINAL_LIMIT_S, Original, Preparation, secret_seed
 from evolve.workload.gates import gates, works
 from evolve.workload.model import Sizes
+from evolve.workload.parameters import settings
 from evolve.workload.pitches import pitches
 from evolve.workload.structure import structure
 
@@ -89,8 +90,9 @@ def draw(task: Task, guards: Sequence[Expr], secret: int, count: int) -> list[Si
     """Up to `count` sizes near the timed ones that satisfy a guard where there are any, and are new.
 
     Like the timed ones they lie where the kernel stores something, and rows do not overlap: nothing else can
-    be judged. Where the guards leave no other sizes these are the timed ones: their inputs will be new. Where
-    all timed sizes fit L2, or nearly, the last one is far beyond it, if there is one.
+    be judged. Parameters that are no sizes have other values in half of the draws. Where the guards leave no
+    other sizes these are the timed ones: their inputs will be new. Where all timed sizes fit L2, or nearly,
+    the last one is far beyond it, if there is one.
     """
     rng = np.random.default_rng(secret_seed(secret, "held out"))
     known = {size_key(s) for s in (*task.workload.timed, *task.workload.check)}
@@ -98,6 +100,7 @@ def draw(task: Task, guards: Sequence[Expr], secret: int, count: int) -> list[Si
     kernel = task.source.kernel
     names = [s.name for s in kernel.scalars if s.is_size]
     gate, apart = gates(kernel), all(pitches(kernel, s) == s for s in task.workload.timed)
+    set_to = settings(kernel, task.workload.timed)
     most = _LARGEST * max(task.workload.bytes_at(s) for s in task.workload.timed)
     found: list[Sizes] = []
     for _ in range(_TRIES):
@@ -111,6 +114,8 @@ def draw(task: Task, guards: Sequence[Expr], secret: int, count: int) -> list[Si
                 step = int(rng.choice(_STEPS))
                 drawn = int(base[n] * rng.uniform(_SMALLEST, _LARGEST)) // step * step
                 made[n] = max(1, drawn)
+        if len(set_to) > 1 and rng.random() < 0.5:
+            made |= set_to[rng.integers(len(set_to))]
         if size_key(made) in known or task.workload.bytes_at(made) > most or not works(gate, made):
             continue
         if not _satisfies(guards, made):

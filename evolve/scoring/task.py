@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from evolve.compiler.compile import Source
@@ -15,6 +15,7 @@ from evolve.sol.bound import Bound, bound
 from evolve.target.profile import Profile
 from evolve.workload.gates import gates, works
 from evolve.workload.model import FAST_CONTRACTS, Sizes, Workload
+from evolve.workload.parameters import in_turns, settings
 from evolve.workload.shapes import check_shapes_for, with_lengths
 from evolve.workload.structure import structure
 
@@ -38,14 +39,18 @@ class Task:
         """Shapes to check a variant with this guard at, as `check_shapes_for` has them; remembered.
 
         They lie inside the conditions on sizes that the kernel makes itself, if the timed sizes do: elsewhere
-        it stores nothing, and there would be nothing to check.
+        it stores nothing, and there would be nothing to check. Parameters that are no sizes go through
+        their settings in turns, as far as these conditions hold.
         """
         found = self._shapes.get(guard)
         if found is None:
             names = [s.name for s in self.source.kernel.scalars if s.is_size and not s.implied]
             gate = next((g for g in gates(self.source.kernel) if works((g,), self.workload.timed[0])), ())
-            shapes = check_shapes_for(conjuncts((guard, *gate)), self.workload, names)
-            found = self.with_lengths(shapes)
+            conditions = conjuncts((guard, *gate))
+            set_to = settings(self.source.kernel, self.workload.timed, conditions)
+            timed = tuple({**s, **first} for s in self.workload.timed for first in set_to[:1])
+            shapes = check_shapes_for(conditions, replace(self.workload, timed=timed), names)
+            found = self.with_lengths(in_turns(shapes, set_to, conditions))
             self._shapes[guard] = found
         return found
 

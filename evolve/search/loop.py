@@ -188,6 +188,7 @@ class Search:
             operator=idea.operator,
             parents=idea.parents,
             note=idea.note,
+            expected=idea.expected,
             template=tuning.number if filling else None,
             filling=filling or None,
         )

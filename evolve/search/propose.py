@@ -93,6 +93,7 @@ def _context(
         rng=stream(settings.seed, "agent", state.agent_asks),
         alone=(settings.search == "best-of-n" or not parents) and not state.in_work,
         desk=desk,
+        hypotheses=tuple(state.hypotheses),
     )
 
 
@@ -105,5 +106,11 @@ def _idea(proposal: Proposal, known: set[int]) -> Idea:
     unknown = [one for one in proposal.parents if one not in known]
     if unknown:
         raise EvolveError("agent-fault", f"the agent named parents that do not exist: {unknown}")
-    note = proposal.note.encode("utf-8", "replace").decode()[:MAX_NOTE_CHARS]
-    return Idea(program=text, operator=proposal.operator, parents=proposal.parents, note=note)
+    note, expected = _kept(proposal.note), _kept(proposal.expected)
+    return Idea(
+        program=text, operator=proposal.operator, parents=proposal.parents, note=note, expected=expected
+    )
+
+
+def _kept(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()[:MAX_NOTE_CHARS]

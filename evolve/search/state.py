@@ -65,6 +65,8 @@ class SearchState:
     queue: deque[tuple[int, int, Idea]] = field(default_factory=deque)
     tunings: dict[int, Tuning] = field(default_factory=dict)
     recent: deque[Attempt] = field(default_factory=lambda: deque(maxlen=_RECENT))
+    hypotheses: deque[Attempt] = field(default_factory=lambda: deque(maxlen=_RECENT))
+    """The latest attempts that came with an expected effect."""
     asks: int = 0
     agent_asks: int = 0
     barren: int = 0
@@ -185,24 +187,32 @@ class SearchState:
         if body.module is not None:
             self.modules.setdefault(body.module, body.proposal)
         self.barren = self.barren + 1 if body.status in ("unparsable", "duplicate") else 0
-        self.recent.append(
-            Attempt(
-                body.proposal,
-                proposed.program,
-                body.status,
-                body.fitness,
-                body.diagnostics,
-                body.message,
-                proposed.note,
-                body.time_us,
-            )
-        )
+        self.recent.append(self._attempt(proposed, body))
+        if proposed.expected:
+            self.hypotheses.append(self.recent[-1])
         if body.status == "scored":
             self.stale += 1
             elite = Elite(body.proposal, proposed.program, body.fitness, body.time_us or 0.0, body.cell)
             self.archive = self.archive.insert(proposed.island, elite)
             if self.scored % MIGRATE_EVERY == 0:
                 self.archive = self.archive.migrate()
+
+    def _attempt(self, proposed: Proposed, result: Result) -> Attempt:
+        parent = proposed.parents[0] if proposed.parents else 0
+        known = parent in self.results or self.baseline is not None
+        return Attempt(
+            result.proposal,
+            proposed.program,
+            result.status,
+            result.fitness,
+            result.diagnostics,
+            result.message,
+            proposed.note,
+            result.time_us,
+            proposed.expected,
+            (self.parent(parent).time_us or None) if known else None,
+            proposed.template,
+        )
 
     def _apply_comparison(self, body: Compared) -> None:
         """Who is found wrong in a duel is no longer scored, and what it had beaten leads again."""

@@ -9,5 +9,6 @@
 `resolve`   inferred, then the file's comment or `--workload`, then validated
 `inputs`    seeded arrays of each family
 `structure` index arrays: the same in each, drawn and checked as a values clause says
-`shapes`    the sizes at which a guarded variant is checked
+`shapes`    the sizes at which a guarded variant is checked; `parameters` the flags, modes and factors
+            there
 """

@@ -16,6 +16,7 @@ from evolve.ir.visit import variables, walk
 from evolve.workload.gates import gates, inside, works
 from evolve.workload.implied import largest_side, trips, values_of, with_implied
 from evolve.workload.model import ArraySpec, LaunchSpec, Role, Sizes, Workload
+from evolve.workload.parameters import settings
 from evolve.workload.pitches import pitches
 from evolve.workload.sizes import size_text
 
@@ -193,14 +194,15 @@ def _data_scalars(kernel: Kernel) -> dict[str, int | float]:
 
 def _checked(kernel: Kernel, no_wrap: tuple[Expr, ...]) -> tuple[Sizes, ...]:
     sizes = [s.name for s in kernel.scalars if s.is_size]
-    data, gate = _data_scalars(kernel), gates(kernel)
+    gate = gates(kernel)
+    turns = settings(kernel, [_data_scalars(kernel)])
     out: list[Sizes] = []
     rows = [(n,) for n in _CHECK_1D] if len(sizes) == 1 else list(_CHECK)
     for number, row in enumerate(rows):
         # A third size and later ones repeat the first two, moved a little so that all differ.
         chosen = {n: row[k % len(row)] + k // len(row) for k, n in enumerate(sizes)}
         # Pitches differ from the rows' length by another number each time.
-        made = pitches(kernel, {**data, **chosen}, number)
+        made = pitches(kernel, {**turns[number % len(turns)], **chosen}, number)
         if number:  # the first stays, whether the kernel does anything there or not
             made = inside(gate, made, no_wrap)
         # A kernel without sizes has only these: whether they can be executed shows when they are.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -64,6 +64,7 @@ class Scripted:
 
     base: str
     requests: list[dict[str, Any]] = field(default_factory=list)
+    looks: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     stop: Callable[[], None] = lambda: None
 
@@ -80,8 +81,11 @@ def in_turn(*answers: Say | str) -> Script:
 
 
 @contextmanager
-def serving(script: Script, *, hello: Say | None = None) -> Iterator[Scripted]:
-    """Serves on a free port. The request that tries a model before a run is answered by `hello`."""
+def serving(
+    script: Script, *, hello: Say | None = None, pages: Mapping[str, Say] | None = None
+) -> Iterator[Scripted]:
+    """Serves on a free port. The request that tries a model before a run is answered by `hello`; `pages` are
+    what stands at other paths."""
     told = Scripted("")
     lock = threading.Lock()
 
@@ -89,7 +93,7 @@ def serving(script: Script, *, hello: Say | None = None) -> Iterator[Scripted]:
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             if self.path != "/v1/chat/completions":
-                self.send_error(404)
+                self.page(request)
                 return
             with lock:
                 told.keys.append(self.headers.get("Authorization", ""))
@@ -97,6 +101,9 @@ def serving(script: Script, *, hello: Say | None = None) -> Iterator[Scripted]:
                 if not greeting:
                     told.requests.append(request)
                 say = (hello or Say(READY)) if greeting else script(len(told.requests), request)
+            self.say(say)
+
+        def say(self, say: Say) -> None:
             time.sleep(say.wait_s)
             if say.hang_up:
                 self.close_connection = True
@@ -119,6 +126,14 @@ def serving(script: Script, *, hello: Say | None = None) -> Iterator[Scripted]:
                 return
             if say.length is not None:
                 self.close_connection = True
+
+        def do_GET(self) -> None:
+            self.page({})
+
+        def page(self, request: dict[str, Any]) -> None:
+            told.looks.append((self.path, request))
+            told.keys.append(self.headers.get("Authorization", ""))
+            self.say((pages or {}).get(self.path, Say("no such page", status=404)))
 
         def log_message(self, format: str, *args: object) -> None:
             pass

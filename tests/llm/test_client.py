@@ -13,13 +13,15 @@ from dataclasses import dataclass
 import pytest
 
 from evolve.ir.errors import EvolveError
-from evolve.llm.client import Answer, Client
+from evolve.llm.client import Client
 from evolve.llm.faults import AGAIN, FOR_GOOD, Fault
 from evolve.llm.model import Model, read_model
+from evolve.llm.request import Answer, Request
 from tests.llm.server import Say, Scripted, serving
 
 KEY = "sk-a-secret-of-some-length"
 MESSAGES = [{"role": "user", "content": "hello"}]
+HELLO = Request(MESSAGES)
 LIMIT_S = 1.0
 
 
@@ -53,7 +55,7 @@ def warm_up(client: Client) -> None:
     """The first request pays for imports, which on a busy machine takes longer than the limit."""
     for _ in range(20):
         try:
-            client.ask(MESSAGES)
+            client.ask(HELLO)
         except Fault as fault:
             if fault.kind == "empty":
                 return
@@ -107,14 +109,14 @@ def test_faults(wire: Wire, name: str) -> None:
     wire.say(say)
     begun = time.monotonic()
     with pytest.raises(Fault) as caught:
-        wire.client.ask(MESSAGES)
+        wire.client.ask(HELLO)
     assert (caught.value.kind, message in caught.value.message) == (kind, True), caught.value.message
     assert KEY not in caught.value.message
     assert time.monotonic() - begun < LIMIT_S + 5
     if name == "rate limited":
         assert caught.value.after_s == 7.0
     wire.say(Say("well again"))
-    assert wire.client.ask(MESSAGES).text == "well again"
+    assert wire.client.ask(HELLO).text == "well again"
 
 
 def test_every_kind_that_a_server_causes_is_in_the_table() -> None:
@@ -123,25 +125,25 @@ def test_every_kind_that_a_server_causes_is_in_the_table() -> None:
 
 def test_an_answer_with_what_it_cost(wire: Wire) -> None:
     wire.say(Say("a program"))
-    answer = wire.client.ask(MESSAGES)
+    answer = wire.client.ask(HELLO)
     assert isinstance(answer, Answer) and (answer.text, answer.cut) == ("a program", False)
     assert (answer.tokens.prompt, answer.tokens.completion, answer.tokens.cached) == (100, 10, 40)
     assert 0 < answer.seconds < 5
     assert wire.server.requests[-1] == {"model": "scripted", "messages": MESSAGES, "max_tokens": 4096}
     wire.say(Say("half a prog", finish="length"))
-    assert wire.client.ask(MESSAGES).cut
+    assert wire.client.ask(HELLO).cut
 
 
 @pytest.mark.parametrize("usage", ["null", "7", '{"prompt_tokens": -1, "completion_tokens": "many"}', "[]"])
 def test_counts_that_are_none(wire: Wire, usage: str) -> None:
     wire.say(Say(raw=b'{"choices": [{"message": {"content": "x"}}], "usage": %s}' % usage.encode()))
-    tokens = wire.client.ask(MESSAGES).tokens
+    tokens = wire.client.ask(HELLO).tokens
     assert (tokens.prompt, tokens.completion, tokens.cached) == (None, None, None)
 
 
 def test_a_server_that_repeats_the_key_does_not_get_it_into_the_answer(wire: Wire) -> None:
     wire.say(Say(f"your key is {KEY}."))
-    assert wire.client.ask(MESSAGES).text == "your key is [key]."
+    assert wire.client.ask(HELLO).text == "your key is [key]."
     assert wire.server.keys[-1] == f"Bearer {KEY}"
 
 
@@ -151,9 +153,90 @@ def test_an_answer_that_nobody_waited_for_is_passed_over(wire: Wire) -> None:
 
     wire.say(Say("the first", wait_s=0.3))
     with pytest.raises(KeyboardInterrupt):
-        wire.client.ask(MESSAGES, stop)
+        wire.client.ask(HELLO, stop)
     wire.say(Say("the second"))
-    assert wire.client.ask(MESSAGES).text == "the second"
+    assert wire.client.ask(HELLO).text == "the second"
+
+
+def test_requests_in_flight_together(wire: Wire) -> None:
+    """Answered while others wait, whatever their order; one that is dropped is not waited for."""
+    wire.say(Say("slow", wait_s=0.6))
+    slow, dropped = wire.client.begin(HELLO), wire.client.begin(HELLO)
+    before = len(wire.server.requests)
+    while len(wire.server.requests) < before + 2 and not wire.client.ready(slow):
+        time.sleep(0.01)
+    wire.say(Say("fast"))
+    wire.client.drop(dropped)
+    begun = time.monotonic()
+    assert wire.client.ask(HELLO).text == "fast" and not wire.client.ready(slow)
+    answer = wire.client.answer(slow)
+    assert answer.text == "slow" and answer.seconds >= 0.6 and time.monotonic() - begun < 0.9
+    assert not wire.client._until and not wire.client._replies
+
+
+def test_what_a_request_asks_for(wire: Wire) -> None:
+    wire.say(Say("{}"))
+    schema = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+    wire.client.ask(Request(MESSAGES, 'root ::= "a"', schema, 7, 0.25, ("\n",)))
+    asked = wire.server.requests[-1]
+    assert asked.pop("response_format")["json_schema"] == {"name": "answer", "schema": schema, "strict": True}
+    assert asked == {
+        "model": "scripted",
+        "messages": MESSAGES,
+        "max_tokens": 7,
+        "temperature": 0.25,
+        "stop": ["\n"],
+        "grammar": 'root ::= "a"',
+    }
+
+
+def test_pages_of_a_server() -> None:
+    pages = {
+        "/props": Say(raw=b'{"n_ctx": 4096}'),
+        "/api/show": Say(raw=b'{"context": 2048}'),
+        "/text": Say(raw=b"hello"),
+        "/big": Say(raw=b'"' + b"x" * (1 << 21) + b'"'),
+        "/away": Say(status=302, headers=(("Location", "/props"),)),
+    }
+    with serving(lambda number, request: Say(), pages=pages) as server:
+        os.environ["OPENAI_API_KEY"] = KEY
+        client = Client(Model("openai", "x", server.base), 20.0)
+        try:
+            assert client.look("/props") == {"n_ctx": 4096}
+            assert client.look("/api/show", {"model": "x"}) == {"context": 2048}
+            assert server.looks == [("/props", {}), ("/api/show", {"model": "x"})]
+            assert server.keys == [f"Bearer {KEY}"] * 2
+            found = {
+                "/none": "unknown-model",
+                "/text": "malformed",
+                "/big": "malformed",
+                "/away": "bad-request",
+            }
+            for path, kind in found.items():
+                with pytest.raises(Fault) as caught:
+                    client.look(path)
+                assert caught.value.kind == kind, path
+            server.stop()
+            with pytest.raises(Fault) as caught:
+                client.look("/props")
+            assert (caught.value.kind, "refused" in caught.value.message) == ("unreachable", True)
+        finally:
+            client.close()
+
+
+def test_several_models_each_have_their_key() -> None:
+    with serving(lambda number, request: Say("yes")) as server:
+        os.environ["OPENAI_API_KEY"] = KEY
+        clients = Client.several([Model("openai", name, server.base) for name in "ab"], 20.0)
+        try:
+            assert "OPENAI_API_KEY" not in os.environ
+            for client in clients:
+                client.ask(HELLO)
+        finally:
+            for client in clients:
+                client.close()
+        assert [request["model"] for request in server.requests] == ["a", "b"]
+        assert server.keys == [f"Bearer {KEY}"] * 2
 
 
 def test_a_server_that_is_not_there_and_a_client_that_died() -> None:
@@ -162,12 +245,17 @@ def test_a_server_that_is_not_there_and_a_client_that_died() -> None:
     client = Client(Model("openai", "scripted", gone), 20.0)
     try:
         with pytest.raises(Fault) as caught:
-            client.ask(MESSAGES)
+            client.ask(HELLO)
         assert caught.value.kind == "unreachable" and "refused" in caught.value.message.lower()
+        ticket = client.begin(HELLO)
         client._courier.kill()
+        client._courier.wait()
+        assert client.ready(ticket)
+        with pytest.raises(Fault):
+            client.answer(ticket)
         for _ in range(2):
             with pytest.raises(Fault) as caught:
-                client.ask(MESSAGES)
+                client.ask(HELLO)
             assert caught.value.kind == "client-died" and caught.value.for_good
     finally:
         client.close()

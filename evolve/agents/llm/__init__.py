@@ -1,6 +1,8 @@
 """The agent that asks a language model.
 
 `agent`  the conversation: programs asked for, refused ones sent back once with the reason
-`view`   what the model is shown of a search, as the values of the templates
+`question`  its messages, no longer than the model's context allows
+`tiers`  how much is told, by the size of the context, and what is left out first
+`view`   what the model is shown of a search, as the values of the templates; `lines` its pieces
 `open`   an agent from a run's settings, tried before anything else is done
 """

@@ -8,25 +8,27 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from evolve.agents.base import Context, Desk, Proposal
-from evolve.agents.llm.view import DETAILS, MOST_PROGRAMS, parent_of, reasons, view
-from evolve.dsl.reference import compact_reference
+from evolve.agents.llm.lines import reasons
+from evolve.agents.llm.question import Questions
+from evolve.agents.llm.view import parent_of
 from evolve.ir.errors import NegativeAnswerError
 from evolve.llm.answers import Draft, read_answer
-from evolve.llm.client import Answer, Messages, Wait
 from evolve.llm.faults import Fault, Tokens
 from evolve.llm.patience import Breaker, Patience
 from evolve.llm.prompts import Prompts
+from evolve.llm.request import Answer, Messages, Request, Wait
+from evolve.llm.window import Window
 
-MOST_CHARS = 20_000
-"""Of what is asked for programs, the reference of the language included: some 6000 tokens."""
 OPERATOR = "llm"
+NOT_SAID = "not said"
+"""The expected effect of a program that came without."""
 
 
 class Voice(Protocol):
     """A model. See `llm.client.Client`."""
 
-    def ask(self, messages: Messages, wait: Wait = ...) -> Answer:
-        """The answer to a conversation. Raises Fault."""
+    def ask(self, request: Request, wait: Wait = ...) -> Answer:
+        """The answer to a request. Raises Fault."""
         ...
 
     def close(self) -> None:
@@ -54,8 +56,10 @@ class LlmAgent:
         model: str,
         prompts: Prompts,
         patience: Patience = Patience(),  # noqa: B008
+        window: Window = Window(),  # noqa: B008
     ) -> None:
-        self._voice, self._model, self._prompts = voice, model, prompts
+        self._voice, self._model = voice, model
+        self._window, self._questions = window, Questions(prompts, window)
         self._patience = patience
         self._breaker = Breaker()
 
@@ -73,7 +77,10 @@ class LlmAgent:
         self._breaker.succeeded()
         parent = parent_of(context)
         parents = (parent.proposal,) if parent.proposal else ()
-        return [Proposal(draft.program, parents, OPERATOR, draft.note) for draft in drafts]
+        return [
+            Proposal(draft.program, parents, OPERATOR, draft.hypothesis, draft.expected or NOT_SAID)
+            for draft in drafts
+        ]
 
     def close(self) -> None:
         """Lets go of the model."""
@@ -86,14 +93,13 @@ class LlmAgent:
         return ()
 
     def _converse(self, context: Context, desk: Desk) -> list[Draft]:
-        messages = self._question(context)
+        messages = self._questions.first(context)
         answer = self._said(desk, 0, messages)
         good, refused = _judged(read_answer(answer), desk)
         if refused or not good:
-            wrong = [{"program": _indented(one.draft.program), "why": one.why} for one in refused]
-            repair = self._prompts.render("repair", refused=wrong)
-            messages = [*messages, _message("assistant", answer), _message("user", repair)]
-            better, still = self._again(desk, messages)
+            wrong = [(one.draft.program, one.why) for one in refused]
+            repair = self._questions.again(context, answer, wrong)
+            better, still = ([], []) if repair is None else self._again(desk, repair)
             good += [draft for draft in better if draft.program not in {one.program for one in good}]
             # What stays refused is proposed as it is: it is on record with its reason, for the next prompts.
             good += [one.draft for one in (still or ([] if better else refused))]
@@ -108,15 +114,6 @@ class LlmAgent:
                 raise
             return [], []
 
-    def _question(self, context: Context) -> Messages:
-        """The messages that ask for programs, in the richest form that is short enough."""
-        system = self._prompts.render("system", reference=compact_reference(), most=MOST_PROGRAMS)
-        for detail in DETAILS:
-            asked = self._prompts.render("propose", **view(context, detail))
-            if len(system) + len(asked) <= MOST_CHARS:
-                break
-        return [_message("system", system), _message("user", asked)]
-
     def _said(self, desk: Desk, step: int, messages: Messages) -> str:
         """The answer, on record with every failed attempt before it. Raises Fault."""
         prompt = json.dumps(messages, ensure_ascii=False, indent=1)
@@ -128,7 +125,8 @@ class LlmAgent:
             told = {"fault": fault.kind, "message": fault.message}
             desk.note(step, prompt, None, **told, **self._cost(fault.tokens, fault.seconds))
 
-        answer = self._patience.ask(lambda: self._voice.ask(messages, desk.tend), desk.tend, failed)
+        request = Request(messages, most_tokens=self._window.answer)
+        answer = self._patience.ask(lambda: self._voice.ask(request, desk.tend), desk.tend, failed)
         desk.note(step, prompt, answer.text, cut=answer.cut, **self._cost(answer.tokens, answer.seconds))
         return answer.text
 
@@ -153,11 +151,3 @@ def _judged(drafts: Sequence[Draft], desk: Desk) -> tuple[list[Draft], list[_Ref
         else:
             good.append(draft)
     return good, refused
-
-
-def _message(role: str, content: str) -> dict[str, str]:
-    return {"role": role, "content": content}
-
-
-def _indented(program: str) -> str:
-    return "\n".join(f"    {line}" for line in program.strip().splitlines())

@@ -12,8 +12,9 @@ from evolve.llm.faults import AGAIN, Fault
 from evolve.llm.model import read_model
 from evolve.llm.patience import Patience
 from evolve.llm.prompts import Prompts
+from evolve.llm.request import Request
 
-_HELLO = [{"role": "user", "content": "Answer with the one word: ready"}]
+_HELLO = Request([{"role": "user", "content": "Answer with the one word: ready"}])
 _USABLE = frozenset(("empty", "refusal"))
 """What a model may say to that and still be of use."""
 _TRIES = Patience(attempts=3, first_s=0.5, most_s=5.0)

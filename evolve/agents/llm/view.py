@@ -2,36 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, TypeVar
 
 from evolve.agents.base import Attempt, Context, Parent
+from evolve.agents.llm.lines import (
+    MOST_TEXT,
+    addressed,
+    block,
+    causes,
+    cut,
+    facts,
+    headline,
+    losses,
+    number,
+    reasons,
+)
+from evolve.agents.llm.tiers import Detail
+from evolve.dsl.reference import compact_reference, full_reference, names_reference, page
+from evolve.dsl.registry import statements
+from evolve.llm.effects import calibration, compared, read_factor
 
-MOST_PROGRAMS = 4
-"""Asked for at a time."""
 FAR, NEAR = 0.5, 0.85
 """Below the one fraction of the speed of light structures are worth changing, above the other nothing is but
 details."""
-_SHOWN_SHARE = 0.02
-_MOST_CAUSES = 6
-_MOST_FACTS = 40
-_MOST_TEXT = 400
-_UNTOLD = frozenset(("kernel", "exact", "this_input", "depth", "contiguous"))
+_SCORED, _TOLD = "scored", ("incorrect", "compile_failed", "quarantined")
+"""Beside a time, what a hypothesis may have come to; what was refused is told with the reason."""
+_QUIET = frozenset((_SCORED, "duplicate", "prefiltered"))
+_COMMENT = "#"
+BASIC = (
+    *("split", "reorder", "bind", "vectorize", "unroll", "specialize"),
+    *("stage", "accumulate_in_register", "warp_reduce", "block_reduce"),
+)
+"""The statements that a model with room for no more is told of."""
+_LANGUAGE: Mapping[str, Callable[[], str]] = {
+    "full": full_reference,
+    "compact": compact_reference,
+    "names": names_reference,
+    "basic": lambda: names_reference(BASIC),
+}
+Item = TypeVar("Item")
 
 
-@dataclass(frozen=True)
-class Detail:
-    """How much is shown: programs that failed, results, other programs, and whether features are."""
+def rules(detail: Detail) -> dict[str, Any]:
+    """The values of `system.j2`: the same throughout a run, unless a prompt had to be shortened."""
+    return {
+        "reference": _reference(detail.language),
+        "brief": detail.language in ("names", "basic"),
+        "most": detail.programs,
+    }
 
-    failed: int
-    results: int
-    others: int
-    features: bool
 
-
-DETAILS = (Detail(8, 8, 3, True), Detail(4, 4, 2, True), Detail(2, 2, 1, True), Detail(1, 1, 0, False))
-"""From rich to short: a prompt that is too long is made again with the next."""
+@cache
+def _reference(language: str) -> str:
+    return _LANGUAGE[language]()
 
 
 def view(context: Context, detail: Detail) -> dict[str, Any]:
@@ -40,26 +65,29 @@ def view(context: Context, detail: Detail) -> dict[str, Any]:
     shown = {parent.proposal, 0}
     others = [p for p in (context.best, *context.parents) if p.proposal not in shown]
     others = list({p.proposal: p for p in others}.values())[: detail.others]
-    notes = [a for a in context.recent if a.note and a.status in ("scored", "incorrect")]
-    failed = [a for a in context.recent if a.status not in ("scored", "duplicate", "prefiltered")]
+    failed = [a for a in context.recent if a.status not in _QUIET]
     return {
-        "kernel": context.summary.rstrip(),
-        "device": str(getattr(context.target, "name", "the GPU")),
+        "kernel": block(context.summary, detail.lines),
+        "device": cut(str(getattr(context.target, "name", "the GPU")), MOST_TEXT),
         "sizes": _sizes(context.workload),
         "numerics": context.numerics,
-        "sol_us": _number(context.sol.get("time_us")),
+        "sol_us": number(context.sol.get("time_us")),
         "sol_bound": context.sol.get("bound", "?"),
-        "baseline": _program(context.baseline),
-        "best": _program(context.best),
-        "features": list(facts(context.features))[:_MOST_FACTS] if detail.features else [],
-        "parent": _program(parent) | {"gap": list(losses(parent.gap))},
-        "others": [_program(p) for p in others],
-        "results": [_result(a) for a in _last(notes, detail.results)],
-        "failed": [_failure(a) for a in _last(failed, detail.failed)],
+        "baseline": _program(context.baseline, detail),
+        "best": _program(context.best, detail),
+        "features": list(facts(context.features))[: detail.facts],
+        "parent": _program(parent, detail) | {"gap": list(losses(parent.gap, detail.losses))},
+        "pages": list(_pages(parent.gap, detail.pages)),
+        "others": [_program(p, detail) | {"losses": _in_short(p.gap)} for p in others],
+        "results": _last(list(_results(context.hypotheses)), detail.results),
+        "calibration": calibration([(e, a) for e, a in map(_factors, context.hypotheses) if e and a]),
+        "failed": [_failure(a, detail) for a in _last(failed, detail.failed)],
         "boldness": boldness(context.best.fitness),
+        "far": FAR,
+        "near": NEAR,
         "asked_before": context.ask > 0 and not context.recent,
         "budget_left": context.budget_left,
-        "most": MOST_PROGRAMS,
+        "most": detail.programs,
     }
 
 
@@ -75,104 +103,96 @@ def boldness(fitness: float) -> str:
     return "extend" if fitness < NEAR else "refine"
 
 
-def losses(gap: Mapping[str, Any]) -> Iterator[str]:
-    """A gap report (`sol.gap`) in lines: the limiter, then each cause with what addresses it."""
-    limiter = gap.get("limiter")
-    if limiter:
-        yield f"limited by: {limiter}"
-    told = gap.get("causes") or ()
-    # A record of another version may hold something else.
-    causes = [c for c in told if isinstance(c, Mapping) and float(c.get("share", 0.0)) >= _SHOWN_SHARE]
-    for cause in causes[:_MOST_CAUSES]:
-        seen = f" ({cause['evidence']})" if cause.get("evidence") else ""
-        use = f" Try: {', '.join(cause['primitives'])}." if cause.get("primitives") else ""
-        yield f"- {float(cause['share']):.0%} {cause.get('name')}{seen}: {cause.get('advice', '')}.{use}"
+def refused(programs: Sequence[tuple[str, str]], lines: int = 100) -> dict[str, Any]:
+    """The values of `repair.j2`: programs with why they are refused."""
+    return {"refused": [{"program": block(text, lines), "why": why} for text, why in programs]}
 
 
-def reasons(diagnostics: Sequence[Mapping[str, Any]]) -> str:
-    """Diagnostics as the model is told them, one a line: where, code, what, an example, the repair."""
-    lines = []
-    for one in diagnostics[:3]:
-        place = f"line {one['line']}: " if one.get("line") else ""
-        text = f"{place}{one.get('code', 'refused')}: {one.get('message', '')}"
-        for name in ("witness", "repair"):
-            if one.get(name):
-                text += f"; {name}: {one[name]}"
-        lines.append(_cut(text, 2 * _MOST_TEXT))
-    return "\n".join(lines)
+def step_view(context: Context, program: str, moves: Sequence[str], lines: int = 40) -> dict[str, Any]:
+    """The values of `step.j2`: the kernel, what it loses, the program so far, the statements that may follow.
 
-
-def facts(features: Mapping[str, Any]) -> Iterator[str]:
-    """Features in lines: a number, a name or an entry of a list each; what is false or empty is left out."""
-    for name, value in features.items():
-        if name in _UNTOLD:
-            continue
-        if isinstance(value, list | tuple):
-            for item in value:
-                told = _entry(item) if isinstance(item, Mapping) else _text(item)
-                yield f"{name}: {told}"
-        elif told := (_entry(value) if isinstance(value, Mapping) else _text(value)):
-            yield f"{name}: {told}"
-
-
-def _entry(item: Mapping[str, Any]) -> str:
-    told = ((name, _text(value)) for name, value in item.items() if name not in _UNTOLD)
-    return ", ".join(f"{name} {text}" for name, text in told if text)
-
-
-def _text(value: Any) -> str:
-    match value:
-        case None | False | "":
-            return ""
-        case True:
-            return "yes"
-        case int() | float():
-            return _number(value)
-        case Mapping():
-            return " ".join(f"{name}={_number(v)}" for name, v in value.items())
-        case list() | tuple():
-            return " ".join(map(str, value))
-        case _:
-            return str(value)
+    `lines` is how many lines of the kernel are shown at most. What changes from step to step comes last, so
+    that a server may keep what it has read.
+    """
+    fitness = f"As given it is at {context.baseline.fitness:.3f} of the speed of light."
+    return {
+        "kernel": block(context.summary, lines),
+        "sizes": _sizes(context.workload),
+        "limits": fitness,
+        "gap": list(losses(context.baseline.gap, 3)),
+        "program": block(program, lines, comments=_COMMENT),
+        "moves": [cut(move, MOST_TEXT) for move in moves],
+    }
 
 
 def _sizes(workload: Mapping[str, Any]) -> str:
     sizes = workload.get("sizes")
-    return ", ".join(f"{n} = {v}" for n, v in sizes.items()) if isinstance(sizes, Mapping) else ""
+    told = ", ".join(f"{n} = {v}" for n, v in sizes.items()) if isinstance(sizes, Mapping) else ""
+    return cut(told, MOST_TEXT)
 
 
-def _program(parent: Parent) -> dict[str, Any]:
+def _program(parent: Parent, detail: Detail) -> dict[str, Any]:
     return {
         "number": parent.proposal,
-        "program": _indented(parent.program),
-        "us": _number(parent.time_us),
+        "program": block(parent.program, detail.lines, comments=_COMMENT),
+        "us": number(parent.time_us),
         "fitness": f"{parent.fitness:.3f}",
     }
 
 
-def _result(attempt: Attempt) -> dict[str, Any]:
-    scored = attempt.status == "scored"
-    time = f"{_number(attempt.time_us)} us, {attempt.fitness:.3f} of the speed of light" if scored else ""
-    return {"note": _cut(attempt.note, _MOST_TEXT), "outcome": time or attempt.status}
+def _in_short(gap: Mapping[str, Any]) -> str:
+    told = ", ".join(f"{float(c['share']):.0%} {c.get('name')}" for c in causes(gap)[:2])
+    return f"{headline(gap).partition(' (')[0]}; {told}" if told else ""
 
 
-def _failure(attempt: Attempt) -> dict[str, Any]:
-    why = reasons(attempt.diagnostics) or _cut(attempt.message, _MOST_TEXT)
-    return {"program": _indented(attempt.program), "status": attempt.status.replace("_", " "), "why": why}
+def _pages(gap: Mapping[str, Any], most: int) -> Iterator[str]:
+    """What there is to know of the primitives that address the largest losses."""
+    known = statements()
+    for name in [name for name in addressed(gap) if name in known][:most]:
+        yield page(known[name])
 
 
-def _indented(program: str) -> str:
-    return "\n".join(f"    {line}" for line in program.strip().splitlines())
+def _results(hypotheses: Sequence[Attempt]) -> Iterator[dict[str, str]]:
+    """Each hypothesis with the effect that was expected and the one that came, oldest first.
+
+    Of the fillings of one program's holes the fastest counts.
+    """
+    best: dict[int, Attempt] = {}
+    for one in hypotheses:
+        key = one.template or one.proposal
+        before = best.get(key)
+        if before is None or _rank(one) > _rank(before):
+            best[key] = one
+    for one in best.values():
+        if one.status == _SCORED or one.status in _TOLD:
+            yield {"note": cut(one.note, MOST_TEXT), "outcome": _outcome(one)}
 
 
-def _last(items: Sequence[Attempt], count: int) -> Sequence[Attempt]:
+def _rank(attempt: Attempt) -> tuple[bool, float]:
+    return attempt.status == _SCORED, attempt.fitness
+
+
+def _outcome(attempt: Attempt) -> str:
+    expected, actual = _factors(attempt)
+    said = f"expected {cut(attempt.expected, MOST_TEXT)}"
+    if actual is None:
+        return f"{said}, got {attempt.status.replace('_', ' ')}"
+    text = f"{said}, got {actual:.3g}x" if expected is None else compared(expected, actual)
+    return f"{text} ({number(attempt.time_us)} us, {attempt.fitness:.3f} of the speed of light)"
+
+
+def _factors(attempt: Attempt) -> tuple[float | None, float | None]:
+    """What was expected and what came, as factors of speed, where there are any."""
+    scored = attempt.status == _SCORED and attempt.time_us and attempt.against_us
+    actual = attempt.against_us / attempt.time_us if scored else None  # type: ignore[operator]
+    return read_factor(attempt.expected), actual
+
+
+def _failure(attempt: Attempt, detail: Detail) -> dict[str, Any]:
+    why = reasons(attempt.diagnostics) or cut(attempt.message, MOST_TEXT)
+    program = block(attempt.program, detail.lines, comments=_COMMENT)
+    return {"program": program, "status": attempt.status.replace("_", " "), "why": why}
+
+
+def _last(items: Sequence[Item], count: int) -> Sequence[Item]:
     return items[-count:] if count else ()
-
-
-def _number(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
-
-
-def _cut(text: str, most: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"

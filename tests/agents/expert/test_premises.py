@@ -29,6 +29,15 @@ __global__ void pool(const float *x, float *y, int n, int m, int mode, float sca
     y[i] = scale > 0.0f ? s * scale : s;
 }
 """
+MAP = """
+__global__ void map(const float *x, float *y, int n, int a, int b, double s) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    float v = x[i];
+    %s
+    y[i] = v;
+}
+"""
 AT = {"n": 4096, "m": 1024, "mode": 1, "scale": 1.0}
 
 
@@ -43,6 +52,29 @@ def test_sketches_for_a_kernel_with_flags_are_proved_behind_what_is_assumed() ->
     program = parse(template.fill((0,) * len(template.choices)))
     source = Source(found.kernel, found.original, found.no_wrap)
     done = compile_program(source, program, Limits(numerics="fast"))
+    assert done.module is not None, done.verdict.diagnostics
+
+
+@pytest.mark.parametrize(
+    ("step", "head"),
+    [
+        ("v *= a;", ""),
+        ("if (a == 1) { if (b == 2) v *= 2.0f; }", "assume(a != 1)\n"),
+        ("if (a == 1 && b == 2) v *= 2.0f; if (a > 0) v += 1.0f;", "assume(a >= 1 and a != 1)\n"),
+        ("if (s < 1e30) v *= 2.0f;", ""),
+        ("if (a < 0) v *= 2.0f;", ""),
+    ],
+    ids=["a value", "a condition in what does not run", "both", "no number of the language", "negative"],
+)
+def test_what_decides_nothing_is_not_assumed(step: str, head: str) -> None:
+    """One such term would refuse every sketch."""
+    found = lift("k.cu", None, MAP % step)
+    kernel, begin = assumed(found.kernel, [{"n": 4096, "a": 3, "b": 3, "s": 2.0}])
+    assert begin == head
+    first, *_ = begun(sketches(kernel, {"n": 4096}), begin)
+    template = read_template(first.text)
+    program = parse(template.fill((0,) * len(template.choices)))
+    done = compile_program(Source(found.kernel, found.original, found.no_wrap), program, Limits())
     assert done.module is not None, done.verdict.diagnostics
 
 

@@ -11,13 +11,14 @@ import pytest
 from evolve.agents.base import Agent
 from evolve.agents.llm.agent import LlmAgent
 from evolve.events.log import LOG_NAME, read_log
-from evolve.events.schema import Asked, Exchanged, Settings
+from evolve.events.schema import Asked, Exchanged, Proposed, Settings
 from evolve.ir.errors import EvolveError
-from evolve.llm.client import Answer, Messages, Wait
 from evolve.llm.faults import Fault, Tokens
 from evolve.llm.patience import Patience
 from evolve.llm.prompts import Prompts
+from evolve.llm.request import Answer, Messages, Request, Wait
 from evolve.runs.conversation import conversation, ledger
+from evolve.runs.effects import effects
 from evolve.runs.folder import RunFolder
 from evolve.runs.session import Session, replay, resume, start
 from evolve.runs.summary import read_view
@@ -35,9 +36,9 @@ class Scripted:
         self.say, self.asked = say, list[Messages]()
         self.closed = False
 
-    def ask(self, messages: Messages, wait: Wait = lambda: None) -> Answer:
+    def ask(self, request: Request, wait: Wait = lambda: None) -> Answer:
         wait()
-        self.asked.append(messages)
+        self.asked.append(request.messages)
         return Answer(self.say(len(self.asked)), False, Tokens(100, 10, None), 0.5)
 
     def close(self) -> None:
@@ -80,9 +81,10 @@ def test_programs_with_hypotheses_become_proposals(tmp_path: Path) -> None:
     voice = Scripted(lambda n: block("set(tile, ?[4, 8])", "tiles") + fresh(n))
     folder = run(tmp_path, voice, budget=3)
     assert told(folder)[:2] == [
-        ("set(tile, 4)\n", "tiles Expected: faster", "scored"),
-        ("set(width, 1)\n", "better Expected: faster", "scored"),
+        ("set(tile, 4)\n", "tiles", "scored"),
+        ("set(width, 1)\n", "better", "scored"),
     ]
+    assert {one.expected for one in bodies(folder, Proposed)} == {"faster"}
     assert voice.closed
     (entry,) = ledger(bodies(folder, Exchanged))
     assert entry["answered"] == entry["requests"] == len(voice.asked)
@@ -119,11 +121,28 @@ def test_what_stays_refused_is_on_record_and_told_the_next_time(tmp_path: Path) 
 
 
 def test_the_effect_is_told_beside_what_was_expected(tmp_path: Path) -> None:
-    voice = Scripted(lambda n: block(f"set(tile, {13 if n == 2 else 100 + n})", f"idea {n}"))
-    run(tmp_path, voice, budget=12)
+    def say(n: int) -> str:
+        program = f"set(tile, {13 if n == 2 else 100 + n})"
+        return f"Hypothesis: idea {n}\nExpected: {n}x faster\n```\n{program}\n```\n"
+
+    voice = Scripted(say)
+    folder = run(tmp_path, voice, budget=12)
     later = voice.asked[9][-1]["content"]
-    assert "- idea 1 Expected: faster -> " in later and "us, 0." in later
-    assert "- idea 2 Expected: faster -> incorrect" in later
+    told = effects(read_view(folder).state)
+    first, second = told[:2]
+    assert (first["expected"], first["expected_factor"]) == ("1x faster", 1.0)
+    assert f"- idea 1 -> expected 1x, got {first['actual_factor']:.3g}x: " in later and "us, 0." in later
+    assert (second["status"], second["actual_factor"]) == ("incorrect", None)
+    assert "- idea 2 -> expected 2x faster, got incorrect" in later
+    assert "effects that were expected" in voice.asked[-1][-1]["content"]
+
+
+def test_of_the_numbers_that_were_tried_the_best_is_told(tmp_path: Path) -> None:
+    voice = Scripted(lambda n: block("set(tile, ?[4, 64])", "tiles") if n == 1 else fresh(n))
+    folder = run(tmp_path, voice, budget=8)
+    best = max(one["actual_factor"] or 0.0 for one in effects(read_view(folder).state)[:8])
+    later = voice.asked[-1][-1]["content"]
+    assert later.count("- tiles -> ") == 1 and f"got {best:.3g}x" in later
 
 
 FAULTS = (
@@ -278,7 +297,7 @@ def test_templates_can_be_replaced_and_are_part_of_the_run(tmp_path: Path) -> No
         voices.append(Scripted(lambda n: fresh(n + 10 * len(voices))))
         return LlmAgent(voices[-1], "openai/scripted", Prompts(prompts), QUICK)
 
-    mine = {"propose": "Make {{ kernel }} fast; {{ most }} ways."}
+    mine = {"propose": "Make {{ kernel.strip() }} fast; {{ most }} ways."}
     settings = Settings(budget=4, agent="llm", search="best-of-n")
     stopping = session(agent(Scripted(fresh)), make_agent=make, interrupted=after(12))
     folder = start(REQUEST, settings, tmp_path / "run", stopping, mine)

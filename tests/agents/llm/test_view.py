@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from evolve.agents.base import Attempt, Context, Parent
-from evolve.agents.llm.agent import MOST_CHARS, LlmAgent
-from evolve.agents.llm.view import DETAILS, boldness, view
-from evolve.dsl.reference import compact_reference
+from evolve.agents.llm.question import Questions
+from evolve.agents.llm.tiers import TIERS, shortened, tier_of
+from evolve.agents.llm.view import boldness, step_view, view
 from evolve.ir.errors import EvolveError
 from evolve.llm.prompts import Prompts, read_prompts
+from evolve.llm.window import Window, tokens
 from evolve.population.rng import stream
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -67,6 +68,11 @@ def context(**changes: Any) -> Context:
             Attempt(4, "bind(i, thread.x)\n", "illegal", 0.0, (RACE,)),
             Attempt(6, "unroll(i, 4)\n", "compile_failed", 0.0, message="too many registers"),
         ),
+        "hypotheses": (
+            Attempt(1, "split(i, 8)\n", "incorrect", 0.0, note="eight", expected="3x", against_us=1000.0),
+            Attempt(3, FIRST.program, "scored", 0.4, (), "", "blocks", 250.0, "2x, one trip", 1000.0),
+            Attempt(5, SECOND.program, "scored", 0.35, (), "", "more", 285.7, "1.5x faster", 250.0),
+        ),
         "budget_left": 17,
         "legal_moves": lambda text: (),
         "rng": stream(0, "agent", 4),
@@ -75,16 +81,23 @@ def context(**changes: Any) -> Context:
 
 
 def asked(of: Context) -> str:
-    agent = LlmAgent.__new__(LlmAgent)
-    agent._prompts = Prompts()
-    return agent._question(of)[-1]["content"]
+    return Questions(Prompts()).first(of)[-1]["content"]
 
 
 @pytest.mark.parametrize(
     ("name", "changes"),
     [
         ("later", {}),
-        ("first", {"ask": 0, "parents": (), "recent": (), "best": Parent(0, "", 0.1, 1000.0, GAP)}),
+        (
+            "first",
+            {
+                "ask": 0,
+                "parents": (),
+                "recent": (),
+                "hypotheses": (),
+                "best": Parent(0, "", 0.1, 1000.0, GAP),
+            },
+        ),
     ],
 )
 def test_golden_prompts(name: str, changes: dict[str, Any]) -> None:
@@ -100,13 +113,53 @@ def test_how_bold_to_be() -> None:
     assert [boldness(f) for f in (0.1, 0.6, 0.9, 1.01)] == ["restructure", "extend", "refine", "refine"]
 
 
-def test_a_long_prompt_is_shortened_and_keeps_what_matters() -> None:
-    attempt = Attempt(4, "bind(i, thread.x)\n" * 60, "illegal", 0.0, (RACE,))
-    text = asked(context(recent=(attempt,) * 20, parents=(SECOND, FIRST, *(FIRST,) * 3)))
-    system = Prompts().render("system", reference=compact_reference(), most=4)
-    assert len(text) + len(system) <= MOST_CHARS
-    assert "for i in 0..n" in text and "split(i, 128)" in text and "E-RACE" in text
-    assert DETAILS[-1].failed == 1
+RECENT = (Attempt(4, "bind(i, thread.x)\n" * 60, "illegal", 0.0, (RACE,)),) * 20
+
+
+@pytest.mark.parametrize("size", [2048, 3000, 4096, 8192, 16_384, 32_768, 131_072, 1_000_000])
+def test_a_prompt_fits_every_context_and_keeps_what_matters(size: int) -> None:
+    window = Window(size)
+    long = context(recent=RECENT, parents=(SECOND, FIRST, *(FIRST,) * 3))
+    messages = Questions(Prompts(), window).first(long)
+    assert window.holds(messages)
+    text = messages[-1]["content"]
+    assert "for i in 0..n" in text and "split(i, 128)" in text and "17 candidates" in text
+    assert ("E-RACE" in text) == (size > 2048)
+
+
+def test_what_is_left_out_follows_the_rules_in_order() -> None:
+    """Each rule makes a prompt shorter, and the last ones are needed only by the smallest contexts."""
+    long = context(recent=RECENT, parents=(SECOND, FIRST, *(FIRST,) * 3))
+    for tier in TIERS:
+        window = Window(tier.least or 2048)
+        steps = list(shortened(tier.detail))
+        counts = [window.count(Questions(Prompts(), window)._asked(long, detail)) for detail in steps]
+        assert counts == sorted(counts, reverse=True)
+        assert steps[-1].language == "basic" and steps[-1].failed == 0
+
+
+def test_a_repair_is_shortened_too_or_left() -> None:
+    wrong = [("bind(i, thread.x)\n", "line 1: E-RACE: two threads write y[0]")]
+    for size, answer in ((8192, "x " * 1500), (2048, "x " * 300)):
+        window = Window(size)
+        messages = Questions(Prompts(), window).again(context(), answer, wrong)
+        assert messages is not None and window.holds(messages)
+        assert [m["role"] for m in messages] == ["system", "user", "assistant", "user"]
+        assert "E-RACE" in messages[-1]["content"] and messages[-2]["content"] == answer
+    assert Questions(Prompts(), Window(2048)).again(context(), "y " * 3000, wrong) is None
+
+
+def test_a_kernel_too_large_for_a_model_is_refused_with_the_figures() -> None:
+    with pytest.raises(EvolveError) as caught:
+        Questions(Prompts(), Window(1024)).first(context())
+    assert (caught.value.code, caught.value.exit_status) == ("context-too-small", 1)
+    assert "1024" in str(caught.value)
+
+
+def test_tiers() -> None:
+    sizes = (1024, 4096, 8192, 16_384, 32_768, 128_000, 10_000_000)
+    names = ["tiny", "tiny", "small", "small", "medium", "large", "large"]
+    assert [tier_of(size).name for size in sizes] == names
 
 
 def test_what_the_kernel_and_the_programs_hold_is_never_a_template() -> None:
@@ -128,7 +181,7 @@ def test_what_the_kernel_and_the_programs_hold_is_never_a_template() -> None:
 )
 def test_templates_that_fail_say_so(template: str) -> None:
     with pytest.raises(EvolveError) as caught:
-        Prompts({"propose": template}).render("propose", **view(context(), DETAILS[0]))
+        Prompts({"propose": template}).render("propose", **view(context(), TIERS[0].detail))
     assert (caught.value.code, caught.value.file) == ("bad-prompt", "propose.j2")
 
 
@@ -141,3 +194,14 @@ def test_reading_a_folder_of_templates(tmp_path: Path) -> None:
     (tmp_path / "system.j2").write_bytes(b"\xff\xfe")
     with pytest.raises(EvolveError):
         read_prompts(tmp_path)
+
+
+def test_a_step_is_short_and_ends_with_what_changes() -> None:
+    moves = ["split(i, 4|8|16)", "bind(i, thread.x)"]
+    first, second = (
+        Prompts().render("step", **step_view(context(), program, moves)) for program in ("", "split(i, 64)\n")
+    )
+    assert tokens(first) + tokens(Prompts().render("steps")) < 500
+    assert first.split("Program so far")[0] == second.split("Program so far")[0]
+    assert "    split(i, 64)\n" in second and second.endswith("bind(i, thread.x)\ndone\n")
+    assert "40%: uncoalesced" in first and "n = 1024" in first

@@ -1,0 +1,66 @@
+"""The messages of a conversation about programs, no longer than the model's context allows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from evolve.agents.base import Context
+from evolve.agents.llm.tiers import Detail, shortened, tier_of
+from evolve.agents.llm.view import refused, rules, view
+from evolve.ir.errors import NegativeAnswerError
+from evolve.llm.prompts import Prompts
+from evolve.llm.request import Messages
+from evolve.llm.window import Window
+
+_Render = Callable[[Detail], list[dict[str, str]]]
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Questions to a model with this context, from these templates."""
+
+    prompts: Prompts
+    window: Window = Window()  # noqa: RUF009  (frozen)
+
+    def first(self, context: Context) -> Messages:
+        """What asks for programs, in the richest form that fits.
+
+        Raises NegativeAnswerError `context-too-small` where none does.
+        """
+        found = self._fitting(lambda detail: self._asked(context, detail))
+        if found is None:
+            shortest = self._asked(context, list(shortened(tier_of(self.window.context).detail))[-1])
+            message = (
+                f"the kernel does not fit the model: the shortest prompt has {self.window.count(shortest)} "
+                f"tokens, a context of {self.window.context} leaves {self.window.prompt} beside the answer"
+            )
+            hint = "a model or a server with a larger context; --context says how large it is"
+            raise NegativeAnswerError("context-too-small", message, hint=hint)
+        return found
+
+    def again(self, context: Context, answer: str, wrong: Sequence[tuple[str, str]]) -> Messages | None:
+        """The question with its answer and what is wrong in that: programs and why they are refused, none
+        where none could be read. The question is shortened if need be; None where that is not enough."""
+        repair = self.prompts.render("repair", **refused(wrong))
+        tail = [message("assistant", answer), message("user", repair)]
+        return self._fitting(lambda detail: [*self._asked(context, detail), *tail])
+
+    def _fitting(self, render: _Render) -> list[dict[str, str]] | None:
+        for detail in shortened(tier_of(self.window.context).detail):
+            messages = render(detail)
+            if self.window.holds(messages):
+                return messages
+        return None
+
+    def _asked(self, context: Context, detail: Detail) -> list[dict[str, str]]:
+        system = self.prompts.render("system", **rules(detail))
+        return [
+            message("system", system),
+            message("user", self.prompts.render("propose", **view(context, detail))),
+        ]
+
+
+def message(role: str, content: str) -> dict[str, str]:
+    """One of a conversation."""
+    return {"role": role, "content": content}
