@@ -89,6 +89,7 @@ class Client:
                 "most_tokens": most,
                 "temperature": request.temperature,
                 "stop": list(request.stop) or None,
+                "seed": request.seed,
             }
         )
 

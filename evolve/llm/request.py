@@ -20,7 +20,8 @@ class Request:
 
     `grammar` is a GBNF text, for servers of one's own that take one (llama.cpp); others never see it.
     `schema` is a JSON schema of the answer, an object's, all its properties required. `stop` are texts
-    that end an answer and are not part of it.
+    that end an answer and are not part of it; `seed` is one of sampling, for servers of one's own, where the
+    same request may then be answered the same.
     """
 
     messages: Messages
@@ -29,6 +30,7 @@ class Request:
     most_tokens: int | None = None
     temperature: float | None = None
     stop: tuple[str, ...] = ()
+    seed: int | None = None
 
 
 @dataclass(frozen=True)

@@ -177,7 +177,7 @@ def test_requests_in_flight_together(wire: Wire) -> None:
 def test_what_a_request_asks_for(wire: Wire) -> None:
     wire.say(Say("{}"))
     schema = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
-    wire.client.ask(Request(MESSAGES, 'root ::= "a"', schema, 7, 0.25, ("\n",)))
+    wire.client.ask(Request(MESSAGES, 'root ::= "a"', schema, 7, 0.25, ("\n",), 11))
     asked = wire.server.requests[-1]
     assert asked.pop("response_format")["json_schema"] == {"name": "answer", "schema": schema, "strict": True}
     assert asked == {
@@ -186,6 +186,7 @@ def test_what_a_request_asks_for(wire: Wire) -> None:
         "max_tokens": 7,
         "temperature": 0.25,
         "stop": ["\n"],
+        "seed": 11,
         "grammar": 'root ::= "a"',
     }
 

@@ -43,6 +43,8 @@ def _arguments(asked: Asked, own: bool) -> dict[str, Any]:
     if asked["schema"] is not None:
         schema = {"name": "answer", "schema": asked["schema"], "strict": True}
         arguments["response_format"] = {"type": "json_schema", "json_schema": schema}
+    if asked["seed"] is not None and own:
+        arguments["seed"] = asked["seed"]
     if asked["grammar"] is not None and own:
         arguments["extra_body"] = {"grammar": asked["grammar"]}
     return arguments
