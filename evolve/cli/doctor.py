@@ -27,22 +27,33 @@ def command(
             help="First build and install PyCUDA here, which measuring needs; no CUDA toolkit is needed.",
         ),
     ] = False,
+    model: options.Model = None,
+    api_base: options.ApiBase = None,
+    context: options.Context = None,
     json: options.Json = False,
 ) -> int:
-    """Check that this machine has what a run needs.
+    """Check that this machine has what a run needs, and with --model that a language model does.
 
     Exit status 1 if something needed is missing or does not work; a GPU is not needed.
     """
-    from evolve.cli.output import Output, note
+    from contextlib import nullcontext
 
-    with Output(json) as output:
+    from evolve.cli.model_checks import model_probes
+    from evolve.cli.output import Output, note
+    from evolve.ir.errors import EvolveError
+
+    if model is None and (api_base is not None or context is not None):
+        raise EvolveError("usage", "--api-base and --context belong to --model")
+    # The keys leave this process before any other is started.
+    asked = nullcontext(()) if model is None else model_probes(model, api_base, context)
+    with Output(json) as output, asked as of_model:
         installed = None
         if install_pycuda:
             from evolve.toolchain.pycuda_install import install_pycuda as install
 
             installed = install(note).text
             output.text(installed)
-        checks = [_check(name, probe, needed) for name, probe, needed in _PROBES]
+        checks = [_check(name, probe, needed) for name, probe, needed in (*_PROBES, *of_model)]
         healthy = all(one["ok"] or not one["needed"] for one in checks)
         if output.as_json:
             output.document({"ok": healthy, "checks": checks, "installed": installed})

@@ -62,7 +62,7 @@ Seed = Annotated[
 ]
 Model = Annotated[
     str | None,
-    typer.Option("--model", metavar="NAME", help="The model of --agent llm: openai/NAME."),
+    typer.Option("--model", metavar="NAME", help="A language model, for --agent llm: openai/NAME."),
 ]
 ApiBase = Annotated[
     str | None,
@@ -70,6 +70,15 @@ ApiBase = Annotated[
         "--api-base",
         metavar="URL",
         help="The server that has it, such as http://127.0.0.1:8000/v1; OpenAI's own if not given.",
+    ),
+]
+Context = Annotated[
+    int | None,
+    typer.Option(
+        "--context",
+        metavar="TOKENS",
+        parser=whole(1024, 100_000_000),
+        help="How large the model's context is; asked of the server if not given, else 8192.",
     ),
 ]
 ModelTimeout = Annotated[

@@ -33,6 +33,7 @@ def command(
     api_base: options.ApiBase = None,
     model_timeout: options.ModelTimeout = 120,
     answer_tokens: options.AnswerTokens = 4096,
+    context: options.Context = None,
     prompts: options.Prompts = None,
     search: Annotated[
         str, typer.Option("--search", metavar="HOW", help="evolve, or best-of-n: the agent alone, a control.")
@@ -76,6 +77,7 @@ def command(
         api_base=api_base,
         model_timeout_s=model_timeout,
         answer_tokens=answer_tokens,
+        context=context,
     )
     with Output(json) as output:
         request = problem_request(kernel, entry, workload, device, numerics)

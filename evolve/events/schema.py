@@ -55,7 +55,7 @@ class Settings(Model):
     """What determines the search, beside the kernel and the workload.
 
     `model` and `api_base` are those of the agent `llm`; `prompts` are its templates that replace built-in
-    ones, as blobs by name.
+    ones, as blobs by name; `context` is what `--context` says, in tokens.
     """
 
     budget: Annotated[int, Field(ge=1)]
@@ -65,6 +65,7 @@ class Settings(Model):
     api_base: str | None = None
     model_timeout_s: Annotated[float, Field(gt=0)] = 120.0
     answer_tokens: Annotated[int, Field(ge=1)] = 4096
+    context: Annotated[int | None, Field(ge=1)] = None
     prompts: dict[str, str] = {}
     search: Literal["evolve", "best-of-n"] = "evolve"
     look_ahead: Annotated[int, Field(ge=1, le=256)] = 8
@@ -248,6 +249,24 @@ class Exchanged(Model):
     seconds: float = 0.0
 
 
+class Probed(Model):
+    """What a model's server was found to be before a run (`llm.probe.Probe`); no decision of the search.
+
+    `context` is in tokens, said by `context_from`; `scale` is the server's count of tokens over the rule's;
+    `grammar` is the field in which it takes a grammar and keeps to it, `schema_kept`: it keeps to a schema.
+    """
+
+    kind: Literal["probed"] = "probed"
+    model: str
+    seconds: float
+    context: int
+    context_from: str
+    scale: float
+    scale_from: str
+    grammar: str
+    schema_kept: bool
+
+
 class Paused(Model):
     """The process was told to stop (Ctrl-C) or an error ended it; `resume` goes on."""
 
@@ -273,6 +292,7 @@ Body = Annotated[
     | Stopped
     | Examined
     | Exchanged
+    | Probed
     | Paused
     | Resumed,
     Field(discriminator="kind"),

@@ -67,6 +67,7 @@ class Client:
             hint = "pip install openai, or pip install 'evolve[llm]'"
             raise EvolveError("no-llm-extra", "--agent llm needs the package openai", hint=hint)
         self.model, self.limit_s, self.most_tokens = model, limit_s, most_tokens
+        self.grammar_field = "grammar"
         self._number = 0
         self._heard = b""
         self._until: dict[int, float] = {}
@@ -85,6 +86,7 @@ class Client:
                 "model": self.model.name,
                 "messages": [dict(one) for one in request.messages],
                 "grammar": request.grammar,
+                "grammar_field": self.grammar_field,
                 "schema": None if request.schema is None else dict(request.schema),
                 "most_tokens": most,
                 "temperature": request.temperature,

@@ -52,5 +52,18 @@ def _ledger_line(one: Mapping[str, Any]) -> str:
     )
 
 
+def probed_lines(probes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What models and their servers were found to be."""
+    return [_probed_line(one) for one in probes]
+
+
+def _probed_line(one: Mapping[str, Any]) -> str:
+    keeps = [name for name, kept in (("a grammar", one["grammar"]), ("a schema", one["schema_kept"])) if kept]
+    return (
+        f"{one['model']}: context {one['context']} tokens ({one['context_from']}); answers are held to "
+        f"{' or '.join(keeps) or 'no form'}"
+    )
+
+
 def _count(value: int | None) -> str:
     return "?" if value is None else str(value)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from evolve.report.conversation import ledger_lines
+from evolve.report.conversation import ledger_lines, probed_lines
 from evolve.report.examined import examined_lines
 from evolve.report.units import duration, microseconds
 from evolve.runs.best import LEAST_GAIN
@@ -52,6 +52,7 @@ def final_table(document: Mapping[str, Any], folder: Path) -> str:
         *_filtered(document.get("prefilter")),
         *_no_gain(best),
         *restricted(best["program"]),
+        *(f"  {line}" for line in probed_lines(document.get("probed") or ())),
         *(f"  {line}" for line in ledger_lines(document.get("models") or ())),
         *(f"  {line}" for line in examined_lines(document.get("examined"))),
         f"  files: {folder / 'best.cu'}, {folder / 'best.dsl'}, {folder / 'events.jsonl'}",

@@ -292,6 +292,8 @@ def _search(
         code = folder.blobs.get(source) if source else original
         write_best(folder, started, state.parent(proposal), state.parent(0), code, original)
 
+    for found in getattr(agent, "probes", ()):
+        journal.note(found)
     try:
         reason = Search(
             state=state,

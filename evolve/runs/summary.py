@@ -8,7 +8,17 @@ from typing import Any
 
 from evolve.events.blobs import BlobStore
 from evolve.events.log import LOG_NAME, read_log
-from evolve.events.schema import Champion, Compared, Event, Examined, Exchanged, Paused, Resumed, RunStarted
+from evolve.events.schema import (
+    Champion,
+    Compared,
+    Event,
+    Examined,
+    Exchanged,
+    Paused,
+    Probed,
+    Resumed,
+    RunStarted,
+)
 from evolve.ir.errors import EvolveError
 from evolve.runs.conversation import ledger
 from evolve.runs.folder import RunFolder
@@ -29,6 +39,7 @@ class RunView:
     champions: list[int] = field(default_factory=list)
     examined: Examined | None = None
     exchanges: list[Exchanged] = field(default_factory=list)
+    probes: dict[str, Probed] = field(default_factory=dict)
     _last_t: float | None = None
 
     def apply(self, event: Event) -> None:
@@ -46,6 +57,8 @@ class RunView:
             self.champions = [one for one in self.champions if one != body.wrong]
         elif isinstance(body, Exchanged):
             self.exchanges.append(body)
+        elif isinstance(body, Probed):
+            self.probes[body.model] = body
         elif isinstance(body, Examined):
             if body.candidate != self.state.champion or self.state.stopped is None:
                 raise ValueError(f"candidate {body.candidate} is not what the search came to")
@@ -94,7 +107,8 @@ def as_document(view: RunView, name: str, blobs: BlobStore) -> dict[str, Any]:
     text. `speedup` is baseline time over best time. `examined` says what became of the best program after
     a measured search, None where it was not examined: one whose state is failed is not to be used.
     `prefilter` says what the pre-filter saved and cost, None where it decided on nothing. `models` says what
-    was asked of models and what that took (`runs.conversation.ledger`).
+    was asked of models and what that took (`runs.conversation.ledger`), `probed` what their servers were
+    found to be.
     """
     started, state = view.started, view.state
     assert started is not None and state.baseline is not None
@@ -112,6 +126,7 @@ def as_document(view: RunView, name: str, blobs: BlobStore) -> dict[str, Any]:
         "funnel": {stage: state.funnel[stage] for stage in FUNNEL},
         "prefilter": filtered.to_json() | {"text": filtered.text()} if filtered else None,
         "models": ledger(view.exchanges),
+        "probed": [found.model_dump(exclude={"kind"}) for found in view.probes.values()],
         "stopped": view.ended,
         "wall_s": round(view.wall_s, 3),
     }

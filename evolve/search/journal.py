@@ -19,6 +19,7 @@ from evolve.events.schema import (
     Examined,
     Exchanged,
     Paused,
+    Probed,
     Result,
     Resumed,
     RunStarted,
@@ -26,7 +27,7 @@ from evolve.events.schema import (
 )
 from evolve.ir.errors import EvolveError
 
-_ASIDE = (Paused, Resumed, Examined, Exchanged)
+_ASIDE = (Paused, Resumed, Examined, Exchanged, Probed)
 """Events about processes, about what the search came to, and what was said to a model: no decisions of its
 own."""
 
@@ -107,7 +108,7 @@ class Journal:
             self._writer.append(body)
         self._observe(body, recorded is not None)
 
-    def note(self, body: Paused | Resumed | Examined | Exchanged) -> None:
+    def note(self, body: Paused | Resumed | Examined | Exchanged | Probed) -> None:
         """Appends an event that is no decision of the search; it takes no part in the comparison."""
         if self._writer is not None:
             self._writer.append(body)

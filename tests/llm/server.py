@@ -56,6 +56,8 @@ class Say:
 
 Script = Callable[[int, dict[str, Any]], Say]
 """The answer to request number n, from 1 on, the first one of a run not among them."""
+Greeting = Callable[[dict[str, Any]], Say]
+"""The answer to a request that tries a model before a run."""
 
 
 @dataclass
@@ -82,7 +84,7 @@ def in_turn(*answers: Say | str) -> Script:
 
 @contextmanager
 def serving(
-    script: Script, *, hello: Say | None = None, pages: Mapping[str, Say] | None = None
+    script: Script, *, hello: Say | Greeting | None = None, pages: Mapping[str, Say] | None = None
 ) -> Iterator[Scripted]:
     """Serves on a free port. The request that tries a model before a run is answered by `hello`; `pages` are
     what stands at other paths."""
@@ -100,7 +102,12 @@ def serving(
                 greeting = "one word: ready" in request["messages"][-1]["content"]
                 if not greeting:
                     told.requests.append(request)
-                say = (hello or Say(READY)) if greeting else script(len(told.requests), request)
+                if not greeting:
+                    say = script(len(told.requests), request)
+                elif callable(hello):
+                    say = hello(request)
+                else:
+                    say = hello or Say(READY)
             self.say(say)
 
         def say(self, say: Say) -> None:

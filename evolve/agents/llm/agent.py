@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from evolve.agents.base import Context, Desk, Proposal
 from evolve.agents.llm.lines import reasons
 from evolve.agents.llm.question import Questions
 from evolve.agents.llm.view import parent_of
+from evolve.events.schema import Probed
 from evolve.ir.errors import NegativeAnswerError
 from evolve.llm.answers import Draft, read_answer
 from evolve.llm.faults import Fault, Tokens
 from evolve.llm.patience import Breaker, Patience
+from evolve.llm.probe import Probe
 from evolve.llm.prompts import Prompts
 from evolve.llm.request import Answer, Messages, Request, Wait
 from evolve.llm.window import Window
@@ -57,7 +59,9 @@ class LlmAgent:
         prompts: Prompts,
         patience: Patience = Patience(),  # noqa: B008
         window: Window = Window(),  # noqa: B008
+        probe: Probe | None = None,
     ) -> None:
+        self.probes = () if probe is None else (Probed(**asdict(probe)),)
         self._voice, self._model = voice, model
         self._window, self._questions = window, Questions(prompts, window)
         self._patience = patience

@@ -46,7 +46,9 @@ def _arguments(asked: Asked, own: bool) -> dict[str, Any]:
     if asked["seed"] is not None and own:
         arguments["seed"] = asked["seed"]
     if asked["grammar"] is not None and own:
-        arguments["extra_body"] = {"grammar": asked["grammar"]}
+        field = asked["grammar_field"]
+        told = {"grammar": asked["grammar"]} if field == "structured_outputs" else asked["grammar"]
+        arguments["extra_body"] = {field: told}
     return arguments
 
 
