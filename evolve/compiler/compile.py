@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 from evolve.compiler.explain import explained
@@ -43,7 +44,7 @@ def compile_program(source: Source, program: Program, limits: Limits, *, blame: 
     """Compiles a program without holes. The empty program is the original kernel alone.
 
     With `blame`, a program whose result is refused has its prefixes proved again, longest first, to
-    name the statement after which no prefix is proved any more, and reasons have their places in the source:
+    name the statement after which each reason is there to stay, and reasons have their places in the source:
     slower, for people and models.
     """
     if not program.statements:
@@ -99,16 +100,35 @@ def _proved(source: Source, kernel: Kernel, limits: Limits) -> tuple[Kernel, Ver
 
 
 def _blamed(source: Source, program: Program, applied: Applied, verdict: Verdict, limits: Limits) -> Verdict:
+    """Each reason blamed on the statement without which it was not there."""
+    found = dict.fromkeys(range(len(verdict.diagnostics)), 0)
+    left = set(found)
     for number in range(len(program.statements) - 1, 0, -1):
         _, before = _proved(source, applied.steps[number - 1], limits)
-        if before.status is Status.PROVED:
-            return _at(verdict, program, number)
-    return _at(verdict, program, 0)
+        new = {i for i in left if _is_new(verdict.diagnostics[i], before)}
+        found |= dict.fromkeys(new, number)
+        left -= new
+        if not left:
+            break
+    reasons = ((d, found[i]) for i, d in enumerate(verdict.diagnostics))
+    return replace(verdict, diagnostics=tuple(d.at(n, program.statements[n].line) for d, n in reasons))
 
 
-def _at(verdict: Verdict, program: Program, number: int) -> Verdict:
-    line = program.statements[number].line
-    return replace(verdict, diagnostics=tuple(d.at(number, line) for d in verdict.diagnostics))
+def _is_new(reason: Diagnostic, before: Verdict) -> bool:
+    """Whether an earlier verdict has reasons of the same kind, if any, only against other arrays.
+
+    One that has none of the kind may not have come to look for them.
+    """
+    if before.status is Status.PROVED:
+        return True
+    alike = [_against(d) for d in before.diagnostics if d.code == reason.code]
+    return bool(alike) and _against(reason) not in alike
+
+
+def _against(d: Diagnostic) -> str:
+    """The array of the statement that a reason begins with."""
+    named = re.match(r"`(\w+)\[", d.message)
+    return named[1] if named else ""
 
 
 def _refused(diagnostic: Diagnostic) -> Verdict:

@@ -13,7 +13,7 @@ from evolve.dsl.program import Program, Statement
 from evolve.ir.kernel import Kernel
 from evolve.legality.repairs import repaired
 from evolve.legality.verdict import Limits
-from evolve.transforms.apply import apply, apply_program
+from evolve.transforms.apply import Applied, apply, apply_program
 from evolve.transforms.moves import MoveLimits, legal_moves
 
 TRIED = 3
@@ -30,21 +30,31 @@ def explained(
 ) -> tuple[Diagnostic, ...]:
     """The reasons with places in the source and repairs.
 
-    `kernel` is the lifted one, `result` what came of the program if anything did. All reasons blame the same
-    statement. Its nearest legal alternative, a move of the same primitive that `proves` accepts, is part of
-    the repair.
+    `kernel` is the lifted one, `result` what came of the program if anything did. The nearest legal
+    alternative of a blamed statement, a move of the same primitive that `proves` accepts, is part of the
+    repair.
     """
-    number = reasons[0].statement or 0
-    statement = program.statements[number]
-    before = apply_program(kernel, Program(program.statements[:number]))
-    instead = None
+    blamed = dict.fromkeys(d.statement or 0 for d in reasons)
+    befores = {n: apply_program(kernel, Program(program.statements[:n])) for n in blamed}
+    instead = {n: _instead(program.statements[n], before, limits, proves) for n, before in befores.items()}
+    out = []
+    for d in reasons:
+        n = d.statement or 0
+        known = (befores[n].kernel, kernel) if result is None else (result, kernel)
+        placed = located(d, program.statements[n], *known)
+        out.append(_with_alternative(repaired(placed), instead[n]))
+    return tuple(out)
+
+
+def _instead(
+    statement: Statement, before: Applied, limits: Limits, proves: Callable[[Kernel], bool]
+) -> str | None:
+    """The nearest move that is proved in place of a statement."""
     for move in nearest(statement, legal_moves(before.kernel, before.names, _move_limits(limits)))[:TRIED]:
         changed, _ = apply(before.kernel, parse_statement(move), before.names)
         if proves(changed):
-            instead = move
-            break
-    known = (before.kernel, kernel) if result is None else (result, kernel)
-    return tuple(_with_alternative(repaired(located(d, statement, *known)), instead) for d in reasons)
+            return move
+    return None
 
 
 def nearest(statement: Statement, moves: list[str]) -> list[str]:

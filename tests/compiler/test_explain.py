@@ -58,6 +58,15 @@ def test_a_race_says_which_threads_do_what_to_which_element() -> None:
     assert race.witness is not None and "of block 0 writes, and nothing orders blocks" in race.witness
 
 
+def test_each_reason_is_blamed_on_its_own_statement() -> None:
+    text = "set_precision(y, fast)\nsplit(row, 64)\nset_precision(s, fast)\nbind(row.o, grid.x)"
+    found = told("softmax", text)
+    assert {(d.code, d.message[:3], d.statement) for d in found} == {
+        ("E-NUMERICS", "`y[", 0),
+        ("E-NUMERICS", "`s[", 2),
+    }
+
+
 def test_the_nearest_move_is_of_the_same_primitive() -> None:
     moves = ["split(c, 4)", "bind(row, grid.x)", "bind(c.i, thread.x)", "bind(c.o, grid.y)"]
     assert nearest(parse_statement("bind(c.i, thread.z)"), moves)[0] == "bind(c.i, thread.x)"
