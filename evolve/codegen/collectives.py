@@ -16,8 +16,8 @@ from evolve.codegen.hinted import PREFETCH, Hinted
 from evolve.codegen.names import Names
 from evolve.codegen.segments import Update, find_text, find_together_text, runs_text, together_text
 from evolve.ir.types import DType, Monoid
+from evolve.target.limits import WARP
 
-WARP = 32
 ATOMICS = {"sum": "atomicAdd", "min": "atomicMin", "max": "atomicMax"}
 
 

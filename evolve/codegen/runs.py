@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from evolve.codegen.collectives import WARP
 from evolve.codegen.ctree import Node, line
 from evolve.codegen.place import Place, line_origin
 from evolve.ir.affine import Linear, expression, linear, simplify
@@ -24,6 +23,7 @@ from evolve.ir.scope import conjuncts
 from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Reduce, Stmt, Store
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import fresh, loads, local_buffers, loop_sites, variables
+from evolve.target.limits import WARP
 
 if TYPE_CHECKING:
     from evolve.codegen.emit import KernelEmitter

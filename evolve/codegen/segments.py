@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from evolve.codegen.ctext import literal
 from evolve.ir.types import DType, Monoid
+from evolve.target.limits import WARP
 
-WARP = 32
 _LANE = f"(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % {WARP}"
 _ALL = "0xffffffffu"
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from evolve.codegen.errors import CodegenError
 from evolve.codegen.geometry import THREAD_AXES
 from evolve.ir.types import LoopKind
-
-WARP = 32
+from evolve.target.limits import WARP
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from evolve.ir.effects import effects
 from evolve.ir.kernel import Kernel
-from evolve.ir.stmt import Alloc, Block, Boundary, Buffer, Leaf, Stmt
-from evolve.ir.types import Space
+from evolve.ir.stmt import Alloc, Block, Boundary, Buffer, For, Leaf, Stmt
+from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import walk
 
 
@@ -66,7 +66,10 @@ def _launch(kernel: Kernel, body: Block) -> Kernel:
     params = [n for n in kernel.params if n in names]
     params += [b.name for b in scratch(kernel) if b.name in used]
     contents = tuple(c for c in kernel.contents if c.buffer in used)
-    return replace(kernel, params=tuple(params), buffers=buffers, body=body, contents=contents)
+    # Threads along x alone are numbered alike whether that axis is lanes or not, and may be of several warps.
+    kinds = {s.kind for s in _stmts(body) if isinstance(s, For)}
+    lanes = kernel.lanes and not kinds.isdisjoint((LoopKind.THREAD_Y, LoopKind.THREAD_Z))
+    return replace(kernel, params=tuple(params), buffers=buffers, body=body, contents=contents, lanes=lanes)
 
 
 def _stmts(body: Block) -> Iterator[Stmt]:

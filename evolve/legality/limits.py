@@ -13,8 +13,7 @@ from evolve.ir.types import Cache, LoopKind, Space
 from evolve.ir.visit import variables, walk
 from evolve.legality.instances import constant_at
 from evolve.legality.proof import Finding, Proof, refuted, unknown
-from evolve.legality.uniform import WARP
-from evolve.target.limits import BLOCK_MOST, GRID_MOST, REGISTER_FILE, shared_bytes
+from evolve.target.limits import BLOCK_MOST, GRID_MOST, WARP, shared_bytes
 
 
 def check_limits(p: Proof) -> list[Finding]:
@@ -66,12 +65,11 @@ def _threads(p: Proof) -> list[Finding]:
     most = p.limits.threads_per_block
     if declared:
         most = min(most, declared)
-    lanes = -(-threads // 32) * 32
-    if -(-p.target.kernel.registers // 8) * 8 * lanes > REGISTER_FILE:
-        message = (
-            f"an SM has {REGISTER_FILE} registers: not {p.target.kernel.registers} for {threads} threads"
-        )
-        fitting = REGISTER_FILE // lanes // 8 * 8
+    lanes = -(-threads // WARP) * WARP
+    registers, each = p.limits.registers, p.target.kernel.registers
+    if -(-each // 8) * 8 * lanes > registers:
+        message = f"a block has {registers} registers: not {each} for {threads} threads"
+        fitting = registers // lanes // 8 * 8
         out.append(refuted("E-REGISTERS", message, repair=f"max_registers({fitting})"))
     if threads > most:
         reason = "what launch_bounds declares" if declared == most else "what a block may have"
@@ -150,7 +148,7 @@ def _combine_scratch(p: Proof) -> list[int]:
     for site in walk(p.target.kernel.body):
         if isinstance(site.stmt, For) and site.stmt.kind.meets_in_block:
             x = p.target.thread_extent[LoopKind.THREAD_X]
-            each = threads // 32 if x % 32 == 0 else threads
+            each = threads // WARP if x % WARP == 0 else threads
             sizes = (s.leaf.value.dtype.size for s in p.target.statements if s.is_combine)
             out.append(each * max(sizes, default=0))
     return out

@@ -12,8 +12,7 @@ from evolve.ir.visit import Site, loads, variables, walk
 from evolve.legality.instances import constant_at
 from evolve.legality.model import Model
 from evolve.legality.proof import Finding, Proof, refuted
-
-WARP = 32
+from evolve.target.limits import WARP
 
 
 def check_uniform(p: Proof) -> list[Finding]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from evolve.dsl.diagnostic import Diagnostic
-from evolve.target.limits import STATIC_SHARED_BYTES, THREADS_MOST
+from evolve.target.limits import REGISTER_FILE, STATIC_SHARED_BYTES, THREADS_MOST
 from evolve.workload.model import Contract
 
 
@@ -21,6 +21,7 @@ class Limits:
     """What the target and the contract allow, and how much work one isl query may do.
 
     shared_bytes   per block, all arrays with their padding; above 48 KiB they are dynamic
+    registers      per block, of 32 bits
     operations     isl operations a query; beyond, the answer is UNKNOWN
     numerics       the contract: which rewrites of floating-point arithmetic are allowed
     """
@@ -29,6 +30,7 @@ class Limits:
     shared_bytes: int = STATIC_SHARED_BYTES
     operations: int = 100_000
     numerics: Contract = "reassociate"
+    registers: int = REGISTER_FILE
 
 
 @dataclass(frozen=True)

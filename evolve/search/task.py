@@ -37,6 +37,7 @@ from evolve.search.problem import (
     Sol,
     Verdict,
 )
+from evolve.target.limits import REGISTER_FILE
 from evolve.transforms.apply import apply_program
 from evolve.transforms.moves import MoveLimits, legal_moves
 from evolve.workload.model import Contract, Workload
@@ -69,7 +70,8 @@ class KernelProblem:
         """What the prover checks programs against."""
         profile, contract = self.task.profile, self.task.workload.numerics
         shared = profile.memory.shared_bytes_per_block_optin
-        return Limits(profile.limits.threads_per_block, shared, numerics=contract)
+        registers = profile.limits.registers_per_block or REGISTER_FILE
+        return Limits(profile.limits.threads_per_block, shared, numerics=contract, registers=registers)
 
     def info(self) -> ProblemInfo:
         """What is known before the search."""

@@ -16,10 +16,13 @@ BLOCK_MOST = {LoopKind.THREAD_X: 1024, LoopKind.THREAD_Y: 1024, LoopKind.THREAD_
 """Threads along each axis of a block, likewise (CUDA programming guide, technical specifications)."""
 THREADS_MOST = 1024
 """Threads of a block, likewise."""
+WARP = 32
+"""Threads that run together, likewise."""
 REGISTERS_LEAST, REGISTERS_MOST = 16, 255
 """Of a thread, likewise; a compiler does not keep to fewer than the least."""
 REGISTER_FILE = 65536
-"""32-bit registers of an SM since compute capability 3.0; a thread gets a multiple of 8."""
+"""32-bit registers of a block at the most, where no profile says otherwise: those of an SM since compute
+capability 3.0. A thread gets a multiple of 8."""
 STATIC_SHARED_BYTES = 48 * 1024
 """Shared memory of a block in static arrays: more needs dynamic shared memory and an opt-in."""
 SHARED_ALIGNMENT = 16

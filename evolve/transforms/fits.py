@@ -19,13 +19,9 @@ from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Alloc, Buffer, For
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import Site, variables
-from evolve.target.limits import GRID_MOST, shared_bytes
+from evolve.target.limits import GRID_MOST, REGISTERS_MOST, WARP, shared_bytes
 from evolve.transforms.edit import all_sites
 from evolve.transforms.view import MoveLimits, block_threads, constant_of, iterations, thread_extents
-
-WARP = 32
-REGISTERS = 255
-"""32-bit registers of a thread, on every CUDA GPU since compute capability 3.5."""
 
 
 @dataclass
@@ -115,7 +111,9 @@ class Fit:
             layouts = register_layouts(kernel)
         except LayoutError:
             return False
-        return self._taken_registers(kernel, declared, layouts) <= REGISTERS and self._owners(kernel, layouts)
+        return self._taken_registers(kernel, declared, layouts) <= REGISTERS_MOST and self._owners(
+            kernel, layouts
+        )
 
     def _taken_registers(self, kernel: Kernel, declared: list[Site], layouts: dict[str, Layout]) -> float:
         """Of a thread, if each buffer were shared out over all threads that do not hold parts of it yet."""

@@ -18,7 +18,7 @@ from evolve.ir.scope import conjuncts, ranges_at
 from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Leaf, Reduce, Store
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import leaves, local_buffers, loop_sites, variables, walk
-from evolve.target.limits import BLOCK_MOST, THREADS_MOST
+from evolve.target.limits import BLOCK_MOST, THREADS_MOST, WARP
 from evolve.transforms.call import Call, Result, transform
 from evolve.transforms.edit import carried_write, constant_extent, loop_at, replace_loop
 from evolve.transforms.loops import name_groups, split_named
@@ -122,7 +122,13 @@ def bind(call: Call) -> Result:
         if axis.is_grid:
             check_grid(kernel, name)
         else:
-            check_threads(kernel, name, axis)
+            extent = check_threads(kernel, name, axis)
+            if word in LANES and axis is not LoopKind.THREAD_Z and extent > WARP:
+                raise RefusedError(
+                    "E-THREADS",
+                    f"{name} has {extent} iterations, a warp has {WARP} lanes",
+                    repair=f"split({name}, {WARP}) and bind the inner loop",
+                )
             check_shared_scope(loop)
         carried = None if loop.kind is LoopKind.PARALLEL else carried_write(loop)
         if carried is not None:

@@ -16,6 +16,7 @@ from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Reduce, Stmt, Store
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import fresh, leaves, loads, map_block_exprs, map_expr, rewrite, variables, walk
+from evolve.target.limits import REGISTER_FILE
 from evolve.transforms.call import Call, Result, loop_of, transform
 from evolve.transforms.edit import (
     declared_in,
@@ -34,8 +35,6 @@ T = TypeVar("T")
 
 MAX_SHARED_BYTES = 227 * 1024
 """Largest shared memory of a block on any device so far (compute capability 9.0, CUDA programming guide)."""
-MAX_REGISTERS = 65536
-"""32-bit registers of a multiprocessor: what one block could hold at the very most."""
 
 
 @transform("stage")
@@ -135,10 +134,10 @@ def check_stage_size(source: Buffer, window: Window, space: Space) -> None:
             f"the window of {source.name} has {size} bytes, a block has at most {MAX_SHARED_BYTES}",
             repair="stage inside a smaller tile",
         )
-    if space is Space.REGISTER and size > 4 * MAX_REGISTERS:
+    if space is Space.REGISTER and size > 4 * REGISTER_FILE:
         raise RefusedError(
             "E-STAGE-SIZE",
-            f"the window of {source.name} has {elements} elements, a block has {MAX_REGISTERS} registers",
+            f"the window of {source.name} has {elements} elements, a block has {REGISTER_FILE} registers",
             repair="stage inside a smaller tile",
         )
 

@@ -26,13 +26,12 @@ from evolve.ir.printer import print_stmt
 from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Reduce, Stmt, Store
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import Site, fresh, leaves, local_buffers, rewrite, variables, walk
+from evolve.target.limits import WARP
 from evolve.transforms.call import Call, Result, transform
 from evolve.transforms.edit import constant_extent, declared_in, loop_at, replace_loop
 from evolve.transforms.mapping import FREE, check_axis, check_shared_scope, check_threads, with_kind
 from evolve.transforms.names import taken_names
 from evolve.transforms.window import Reach, Window, check_inside, window_of
-
-WARP = 32
 
 _Leaf: TypeAlias = Callable[[str, tuple[Expr, ...]], Stmt]
 

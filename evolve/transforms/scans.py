@@ -37,11 +37,12 @@ from evolve.ir.visit import (
     variables,
     walk,
 )
+from evolve.target.limits import WARP
 from evolve.transforms.call import Call, Result, transform
 from evolve.transforms.edit import declared_in, loop_at, replace_loop
 from evolve.transforms.mapping import with_kind
 from evolve.transforms.names import taken_names
-from evolve.transforms.reductions import WARP, check_once_a_block, threads_of
+from evolve.transforms.reductions import check_once_a_block, threads_of
 
 
 @transform("scan")

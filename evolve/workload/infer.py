@@ -13,6 +13,7 @@ from evolve.ir.kernel import Kernel, Original
 from evolve.ir.stmt import For
 from evolve.ir.types import DType
 from evolve.ir.visit import variables, walk
+from evolve.target.limits import WARP
 from evolve.workload.gates import gates, inside, works
 from evolve.workload.implied import largest_side, trips, values_of, with_implied
 from evolve.workload.model import ArraySpec, LaunchSpec, Role, Sizes, Workload
@@ -30,7 +31,6 @@ _LOG2_WORK = 36
 _SMALL = 16
 _DATA_SCALAR = 1.25
 _INTEGER_DATA = 3
-_WARP = 32
 # Tiny, odd, prime, a warp, around a block, and one of some size.
 _CHECK_1D = (1, 3, 7, 17, 33, 64, 255, 1024, 4099)
 _CHECK = ((1, 1), (2, 4), (3, 7), (17, 13), (32, 64), (65, 129), (5, 257))
@@ -105,7 +105,7 @@ def _timed(kernel: Kernel, no_wrap: tuple[Expr, ...]) -> Sizes:
         side = _TWO_DIMENSIONS
     else:
         # Whole warps: sizes that nothing divides are for the checks, people time round ones.
-        side = int(2 ** (_LOG2_ELEMENTS / max(1, len(largest)))) // _WARP * _WARP or _WARP
+        side = int(2 ** (_LOG2_ELEMENTS / max(1, len(largest)))) // WARP * WARP or WARP
     chosen = {n: side if n in largest or n in work else _SMALL for n in sizes}
     # Conditions on sizes alone first; what follows keeps them, so a size that they bind does not grow again.
     data, gate = _data_scalars(kernel), gates(kernel)

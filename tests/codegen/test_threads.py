@@ -7,10 +7,11 @@ import pytest
 
 from evolve.codegen.errors import CodegenError
 from evolve.codegen.module import render, render_kernel
-from evolve.codegen.threads import WARP, bits, coordinate
+from evolve.codegen.threads import bits, coordinate
 from evolve.compiler.compile import compile_program, finish
 from evolve.dsl.parser import parse
 from evolve.legality.verdict import Limits
+from evolve.target.limits import WARP
 from evolve.transforms.apply import apply_program
 from tests.codegen.conftest import Runner
 from tests.illegal.lifted import source

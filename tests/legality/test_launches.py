@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from evolve.compiler.compile import finish
+from evolve.compiler.compile import compile_program, finish
+from evolve.dsl.parser import parse
 from evolve.ir.expr import Const, Load, add, index, sub
 from evolve.ir.kernel import Kernel
 from evolve.ir.launches import joined, launches, scratch
@@ -17,6 +18,8 @@ from evolve.ir.verify import MalformedKernelError, verify
 from evolve.ir.visit import leaves, rewrite, walk
 from evolve.legality.barriers import place
 from evolve.legality.prove import prove
+from evolve.legality.verdict import Limits
+from tests.illegal.lifted import source
 from tests.kernels_ir import buf, ld
 from tests.legality.brute import same
 from tests.legality.edits import at_loop, at_reduce, at_store, codes, edit, extent
@@ -255,3 +258,30 @@ def test_scratch_memory_that_a_launch_writes_is_not_read_only_in_it() -> None:
 
     assert prove(source, finish(k)).proved
     assert codes(prove(source, finish(edit(k, hinted)))) == {"E-CACHE"}
+
+
+LANES = """balance(k, by=rowptr)
+split(k, 32)
+split(k.o, 8)
+persistent(k.o.o, 64)
+bind(k.o.i, warp)
+bind(k.i, lane)
+split([row.init, row], 256)
+bind([row.init.o, row.o], grid.x)
+bind([row.init.i, row.i], thread.%s)
+"""
+
+
+@pytest.mark.parametrize(("axis", "code"), [("x", None), ("y", "E-LANES")])
+def test_lanes_are_those_of_one_launch(axis: str, code: str | None) -> None:
+    """Along x alone there is nothing that a launch's threads could be but threads."""
+    program = parse(LANES % axis)
+    done = compile_program(source("spmv"), program, Limits(), blame=True)
+    assert {d.code for d in done.verdict.diagnostics} == ({code} if code else set())
+
+
+def test_registers_are_those_of_the_device() -> None:
+    program = parse("split(i, 1024)\nbind(i.o, grid.x)\nbind(i.i, thread.x)\nmax_registers(64)")
+    for registers, proved in ((65536, True), (65535, False)):
+        done = compile_program(source("vecadd"), program, Limits(registers=registers))
+        assert done.verdict.proved == proved

@@ -13,11 +13,11 @@ from evolve.ir.data import reads
 from evolve.ir.expr import Const
 from evolve.ir.kernel import Kernel
 from evolve.ir.visit import local_buffers
-from evolve.target.limits import STATIC_SHARED_BYTES
+from evolve.target.limits import STATIC_SHARED_BYTES, WARP
 
 BLOCKS = 264
 """As many as keep large GPUs busy: each merges its copy once."""
-WARP, WARPS, WIDTH = 32, 32, 4
+WARPS, WIDTH = 32, 4
 
 
 def sketches(kernel: Kernel, shape: Shape) -> Iterator[Sketch]:

@@ -12,11 +12,11 @@ from evolve.agents.expert.sketch import Sketch
 from evolve.agents.expert.text import call, choice, each, program
 from evolve.ir.effects import Mode
 from evolve.ir.expr import Var
+from evolve.target.limits import WARP
 
 WIDTHS = (4, 2, 1)
 THREADS = (512, 256, 1024, 128)
 SHORT = (64, 32)
-WARP = 32
 MAX_IDLE = 0.25
 REGISTERS_FOR_ROWS = 64
 """Elements a thread may hold: beyond, the row is read again instead."""

@@ -11,10 +11,10 @@ from evolve.agents.expert.shape import Shape, Walk
 from evolve.agents.expert.sketch import Sketch
 from evolve.agents.expert.text import call, choice, each, program
 from evolve.ir.effects import Mode
+from evolve.target.limits import WARP
 
 WIDTHS = (4, 2, 1)
 THREADS = (1024, 512, 256, 128, 64)
-WARP = 32
 MOST_HELD = 32
 """Elements of an array that a thread holds."""
 

@@ -13,13 +13,12 @@ from evolve.ir.scaled import power_in
 from evolve.ir.stmt import Block, For, If, Leaf, Reduce
 from evolve.ir.types import MAX, SUM, LoopKind, Space
 from evolve.ir.visit import leaves, variables, walk
+from evolve.target.limits import WARP
 from evolve.transforms.domains.rule import Chosen, rule
 from evolve.transforms.edit import declared_in
 from evolve.transforms.mapping import FREE
 from evolve.transforms.order import is_divided_in_order, is_joined_in_order, takes_turns
 from evolve.transforms.view import View
-
-WARP = 32
 
 
 @rule
