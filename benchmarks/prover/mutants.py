@@ -1,10 +1,10 @@
 """Mutation of the prover: whichever of its checks is removed, does some test fail?
 
-    python -m benchmarks.prover.mutants [--jobs N] [--out FILE.json]
+    python -m benchmarks.prover.mutants [--jobs N] [--seconds S] [--out FILE.json]
         [--modules MODULE ...] [--kinds KIND ...] [--only SUBSTRING] [--again] [--missing] [--tests TEST ...]
 
-The record is written as it grows. With any of the options of the second line it is brought up to date in
-part; it says which mutants are of which commit.
+The record is written as it grows. When the time is over, or with any of the options of the second line, it
+is brought up to date in part; it says which mutants are of which commit.
 
 A mutant is `evolve.legality` with one thing taken out:
 
@@ -14,8 +14,10 @@ A mutant is `evolve.legality` with one thing taken out:
     restriction   one intersection or subtraction of isl sets left out
 
 Tests are collected and run once, each with nothing remembered, and the lines that they pass are noted. Then
-for each mutant a child process runs those that pass its lines, the last to kill and the quickest first, until
-one fails. Only tests that judge verdicts are among them (`TESTS`), no random search over programs.
+for each mutant a child process runs those that pass its lines until one fails: first what killed it before,
+then what killed most of its function's mutants, the quickest first. What survives some seconds of tests goes
+on with the others once all mutants have had theirs. Only tests that judge verdicts are among them (`TESTS`),
+no random search over programs.
 A survivor is either a hole in the tests or listed in `EQUIVALENT` with the reason why nothing can show it.
 """
 
@@ -29,9 +31,11 @@ import importlib
 import inspect
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -90,9 +94,12 @@ NARROWING = (
     "subtract_domain",
 )  # fmt: skip
 KINDS = ("finding", "condition", "restriction")
-SECONDS = 4.0
-"""Processor time of the tests that are tried on a mutant: one that lives longer counts as a survivor."""
-HANGS = 120
+SECONDS = (2.0, 60.0)
+"""Processor time of the tests that are tried on a mutant, first and in all: one that lives longer counts as
+a survivor."""
+LAST = 10
+"""Seconds that tests under way have when the time is over."""
+HANGS = 180
 """Seconds. A child that takes longer hangs: killed, and the mutant with it."""
 _HELD = "key in self._held or not layout.is_distributed"
 _IDENTITY = "isl.Map.identity(isl.Space.map_from_set(commits.get_space()))"
@@ -319,73 +326,145 @@ def passes(passed: Lines, m: Mutant) -> bool:
     return any((m.module, n) in passed for n in range(m.line, m.last_line + 1))
 
 
+@dataclass(frozen=True)
+class Timed:
+    """A test that passes without a mutant: processor seconds, and the prover's lines that it passes."""
+
+    seconds: float
+    item: pytest.Item
+    passed: Lines
+
+
+@dataclass
+class Trial:
+    """A mutant, its tests, how many of them have been tried, and how often it was looked at."""
+
+    mutant: Mutant
+    items: list[pytest.Item] | None = None
+    done: int = 0
+    turn: int = 0
+
+
 class Plugin:
     """Runs the collected tests once as they are, then for every mutant in a child."""
 
     def __init__(
-        self, chosen: Callable[[Mutant], bool], known: dict[str, dict[str, Any]], jobs: int, keep: Keep
+        self,
+        chosen: Callable[[Mutant], bool],
+        known: dict[str, dict[str, Any]],
+        jobs: int,
+        end: float,
+        keep: Keep,
     ) -> None:
-        self.chosen, self.known, self.jobs, self.keep = chosen, known, jobs, keep
+        self.chosen, self.known, self.jobs, self.end, self.keep = chosen, known, jobs, end, keep
         self.results: dict[str, dict[str, Any]] = {}
+        self.tests: list[Timed] = []
+        self.kills: Counter[tuple[str, str, str]] = Counter()
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        timed: list[tuple[float, pytest.Item, Lines]] = []
-        for item in session.items:
-            forget()
-            passed: Lines = set()
-            start = time.process_time()
-            with watched(passed):
-                reports = runtestprotocol(item, log=False, nextitem=None)
-            if any(r.failed for r in reports):
-                print(f"left out, as it fails without a mutant: {item.nodeid}", flush=True)
-                continue
-            timed.append((time.process_time() - start, item, passed))
-        timed.sort(key=lambda t: t[0])
+        start = time.monotonic()
+        self.tests = surveyed(session.items, self.jobs)
+        print(f"{len(self.tests)} tests in {time.monotonic() - start:.0f} s", flush=True)
         gc.collect()
         gc.freeze()
-        todo = [m for name in MODULES for m in mutants(name) if self.chosen(m)]
-        todo.sort(key=lambda m: KINDS.index(m.kind))
-        under_way: dict[int, tuple[Mutant, int]] = {}
-        while todo or under_way:
-            while todo and len(under_way) < self.jobs:
-                m = todo.pop(0)
-                # What killed it before is asked first, then what killed the one before it.
-                before = self.known.get(m.id, {}).get("killed_by")
-                timed.sort(key=lambda t: t[1].nodeid != before)
-                pid, pipe = _start(m, [item for _, item, passed in timed if passes(passed, m)])
-                under_way[pid] = (m, pipe)
+        todo = [Trial(m) for name in MODULES for m in mutants(name) if self.chosen(m)]
+        todo.sort(key=lambda t: KINDS.index(t.mutant.kind))
+        later: list[Trial] = []
+        under_way: dict[int, tuple[Trial, int]] = {}
+        while todo or later or under_way:
+            while (todo or later) and len(under_way) < self.jobs and time.monotonic() < self.end:
+                trial = todo.pop(0) if todo else later.pop(0)
+                trial.items = trial.items or self._tests_for(trial.mutant)
+                pid, pipe = _start(trial, self.end)
+                under_way[pid] = (trial, pipe)
+            if not under_way:
+                break
             pid, status = os.wait()
-            m, pipe = under_way.pop(pid)
+            trial, pipe = under_way.pop(pid)
             with os.fdopen(pipe, "rb") as file:
-                by = file.read().decode() or ("hangs or dies" if status else "")
-            timed.sort(key=lambda t: t[1].nodeid != by)
-            self.results[m.id] = {"kind": m.kind, "line": m.line, "killed_by": by}
-            self.keep(self.results)
-            print(f"{'killed  ' if by else 'SURVIVED'} {m.module}:{m.line} {m.id}", flush=True)
+                by, _, done = file.read().decode().partition("\n")
+            self._note(trial.mutant, by or ("hangs or dies" if status else ""))
+            trial.done, trial.turn = int(done or 0), trial.turn + 1
+            if not by and not status and trial.items and trial.done < len(trial.items):
+                later += [trial] if trial.turn < len(SECONDS) else []
         return True
 
+    def _tests_for(self, m: Mutant) -> list[pytest.Item]:
+        """Those that pass its lines, the likeliest to kill it first."""
+        before = self.known.get(m.id, {}).get("killed_by")
+        tests = [t for t in self.tests if passes(t.passed, m)]
+        tests.sort(
+            key=lambda t: (
+                t.item.nodeid != before,
+                t.seconds / (1 + self.kills[m.module, m.function, t.item.nodeid]),
+            )
+        )
+        return [t.item for t in tests]
 
-def _start(m: Mutant, items: list[pytest.Item]) -> tuple[int, int]:
-    """A child that tries a mutant: its process, and a pipe from which the test that fails can be read."""
+    def _note(self, m: Mutant, by: str) -> None:
+        self.kills[m.module, m.function, by] += 1
+        self.results[m.id] = {"kind": m.kind, "line": m.line, "killed_by": by}
+        self.keep(self.results)
+        print(f"{'killed  ' if by else 'SURVIVED'} {m.module}:{m.line} {m.id}", flush=True)
+
+
+def surveyed(items: list[pytest.Item], jobs: int) -> list[Timed]:
+    """The tests without a mutant, shared out among children; those that fail are left out."""
+    out = []
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / str(job) for job in range(jobs)]
+        for job, path in enumerate(files):
+            if os.fork() == 0:
+                path.write_bytes(
+                    pickle.dumps([(n, *_survey(items[n])) for n in range(job, len(items), jobs)])
+                )
+                os._exit(0)
+        for _ in files:
+            os.wait()
+        for path in files:
+            for n, seconds, passed in pickle.loads(path.read_bytes()):
+                if seconds is None:
+                    print(f"left out, as it fails without a mutant: {items[n].nodeid}", flush=True)
+                else:
+                    out.append(Timed(seconds, items[n], passed))
+    return sorted(out, key=lambda t: t.seconds)
+
+
+def _survey(item: pytest.Item) -> tuple[float | None, Lines]:
+    """Processor seconds of a test, None if it fails, and the prover's lines that it passes."""
+    forget()
+    passed: Lines = set()
+    start = time.process_time()
+    with watched(passed):
+        reports = runtestprotocol(item, log=False, nextitem=None)
+    return (None if any(r.failed for r in reports) else time.process_time() - start), passed
+
+
+def _start(trial: Trial, end: float) -> tuple[int, int]:
+    """A child that tries a mutant: its process, and a pipe from which the test that fails, and how many did
+    not, can be read."""
     read, write = os.pipe()
     child = os.fork()
     if child:
         os.close(write)
         return child, read
-    by = ""
+    by, done = "", trial.done
+    assert trial.items is not None
     try:
         signal.alarm(HANGS)
-        apply(m)
+        most = time.process_time() + SECONDS[trial.turn]
+        apply(trial.mutant)
         forget()
-        for item in items:
-            if time.process_time() > SECONDS:
+        for item in trial.items[trial.done :]:
+            if time.process_time() > most or time.monotonic() > end + LAST:
                 break
             if any(r.failed for r in runtestprotocol(item, log=False, nextitem=None)):
                 by = item.nodeid
                 break
+            done += 1
     except BaseException as e:
         by = f"error: {type(e).__name__}"
-    os.write(write, by.encode())
+    os.write(write, f"{by}\n{done}".encode())
     os._exit(0)
 
 
@@ -395,6 +474,8 @@ def main() -> None:
     parser.add_argument("--modules", nargs="+", choices=MODULES, default=list(MODULES))
     parser.add_argument("--tests", nargs="+", default=[], help="instead of all that judge verdicts")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="until no more are tried")
+    parser.add_argument("--commit", default="", help="where git is not there to say")
     parser.add_argument("--again", action="store_true", help="only those that survived in an earlier --out")
     parser.add_argument("--missing", action="store_true", help="only those that an earlier --out lacks")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
@@ -402,7 +483,11 @@ def main() -> None:
         "--out", type=Path, default=Path(__file__).parents[1] / "results" / "prover-mutants.json"
     )
     args = parser.parse_args()
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout
+    end = time.monotonic() + args.seconds
+    commit = (
+        args.commit
+        or subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout
+    )
     known = json.loads(args.out.read_text()).get("mutants", {}) if args.out.exists() else {}
     left = {k for k, v in known.items() if not v["killed_by"]} | set(EQUIVALENT)
 
@@ -421,7 +506,7 @@ def main() -> None:
         args.out.write_text(json.dumps(document(results, there), indent=1) + "\n")
 
     there = {m.id: m.kind for name in MODULES for m in mutants(name)}
-    plugin = Plugin(chosen, known, args.jobs, keep)
+    plugin = Plugin(chosen, known, args.jobs, end, keep)
     tests = args.tests or TESTS
     status = pytest.main(["-o", "addopts=", "-q", "-p", "no:cacheprovider", "-s", *tests], plugins=[plugin])
     if not plugin.results:
