@@ -6,10 +6,14 @@ a resumed run, which takes earlier answers from the event log, goes on as if nev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+Reply = TypeVar("Reply")
+Waiting = Generator[None, None, Reply]
+"""What yields whenever it would have to wait, and then returns. Closing it gives up what it waits for."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +78,7 @@ class Context:
     `bound`. `baseline` is the kernel as given (the empty program). `parents` are elites of one island, each
     of another cell of the archive. `hypotheses` are the latest attempts of whoever stated an `expected`
     effect. `legal_moves(program)` lists the statements that may be appended to a program, each legal, in a
-    fixed order. Draw random numbers from `rng` only. `alone` says that the search comes to an end where the
-    agent has nothing to offer: nobody
-    else proposes, and nothing is in work.
+    fixed order. Draw random numbers from `rng` only.
     """
 
     ask: int
@@ -94,7 +96,6 @@ class Context:
     budget_left: int
     legal_moves: Callable[[str], Sequence[str]]
     rng: Random
-    alone: bool = False
     desk: Desk | None = None
     hypotheses: tuple[Attempt, ...] = ()
 
@@ -118,4 +119,25 @@ class Agent(Protocol):
 
     def propose(self, context: Context) -> Sequence[Proposal]:
         """Some programs, best hopes first; none when the agent has nothing to add."""
+        ...
+
+
+class AgentFailed(Exception):  # noqa: N818  (not the search's: it goes on without)
+    """Whom an agent asks gave nothing. `for_good`: nor will it, unless somebody does something."""
+
+    def __init__(self, message: str, hint: str | None = None, *, for_good: bool = False) -> None:
+        super().__init__(message)
+        self.message, self.hint, self.for_good = message, hint, for_good
+
+
+class AgentLeft(Exception):  # noqa: N818
+    """Whom an agent asks has ended it: nothing more will come."""
+
+
+@runtime_checkable
+class SlowAgent(Protocol):
+    """Offers programs after a while. Several conversations may go on at a time, beside the search."""
+
+    def converse(self, context: Context) -> Waiting[Sequence[Proposal]]:
+        """As `propose`. Raises AgentFailed or AgentLeft."""
         ...

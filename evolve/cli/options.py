@@ -62,14 +62,29 @@ Seed = Annotated[
 ]
 Model = Annotated[
     str | None,
-    typer.Option("--model", metavar="NAME", help="A language model, for --agent llm: openai/NAME."),
+    typer.Option("--model", metavar="NAME", help="A language model: openai/NAME."),
+]
+Models = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        help="The model of --agent llm: openai/NAME; given several times, several share the budget.",
+    ),
 ]
 ApiBase = Annotated[
     str | None,
     typer.Option(
+        "--api-base", metavar="URL", help="The server that has it; the protocol's own if not given."
+    ),
+]
+ApiBases = Annotated[
+    list[str] | None,
+    typer.Option(
         "--api-base",
         metavar="URL",
-        help="The server that has it, such as http://127.0.0.1:8000/v1; OpenAI's own if not given.",
+        help="The server that has it, such as http://127.0.0.1:8000/v1; the protocol's own if not given. Of "
+        "several models: once for all, or once for each in order, - being the protocol's own.",
     ),
 ]
 Context = Annotated[

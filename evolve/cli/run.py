@@ -27,10 +27,15 @@ def command(
         ),
     ] = 200,
     agent: Annotated[
-        str, typer.Option("--agent", metavar="NAME", help="Who proposes programs: expert, llm or random.")
+        str,
+        typer.Option(
+            "--agent",
+            metavar="NAME",
+            help="Who proposes programs: expert, llm or random; several share the budget: llm+expert.",
+        ),
     ] = "expert",
-    model: options.Model = None,
-    api_base: options.ApiBase = None,
+    model: options.Models = None,
+    api_base: options.ApiBases = None,
     model_timeout: options.ModelTimeout = 120,
     answer_tokens: options.AnswerTokens = 4096,
     context: options.Context = None,
@@ -67,14 +72,17 @@ def command(
         raise EvolveError("usage", "--out has characters that cannot be printed", file=str(out))
     if search not in ("evolve", "best-of-n"):
         raise EvolveError("usage", f"--search is evolve or best-of-n, not {search!r}")
-    texts = _prompts(agent, model, api_base, prompts)
+    models, bases = _models(agent, model or [], api_base or [])
+    texts = _prompts(agent, prompts)
     settings = Settings(
         budget=budget,
         seed=seed,
         agent=agent,
         search=search,  # type: ignore[arg-type]
-        model=model,
-        api_base=api_base,
+        model=models[0] if len(models) == 1 else None,
+        api_base=(bases[0] or None) if len(models) == 1 else None,
+        models=tuple(models) if len(models) > 1 else (),
+        api_bases=tuple(bases) if len(models) > 1 else (),
         model_timeout_s=model_timeout,
         answer_tokens=answer_tokens,
         context=context,
@@ -86,20 +94,39 @@ def command(
         return finish(folder, output)
 
 
-def _prompts(agent: str, model: str | None, api_base: str | None, folder: Path | None) -> dict[str, str]:
-    """The templates in place of built-in ones. Raises EvolveError before anything is recorded."""
+def _models(agent: str, models: list[str], bases: list[str]) -> tuple[list[str], list[str]]:
+    """Models and their servers, an empty text for the protocol's own. Raises EvolveError before anything is
+    recorded."""
+    from evolve.agents.registry import split_names
     from evolve.ir.errors import EvolveError
     from evolve.llm.model import read_model
+
+    if "llm" not in split_names(agent):
+        given = [name for name, value in (("--model", models), ("--api-base", bases)) if value]
+        if given:
+            raise EvolveError("usage", f"{given[0]} belongs to --agent llm, and --agent is {agent}")
+        return [], []
+    if len(bases) not in (0, 1, max(1, len(models))):
+        message = f"{len(models)} models and {len(bases)} addresses: give one for all, or one for each"
+        raise EvolveError("usage", message, hint="--api-base - is a protocol's own server")
+    servers = ["" if one == "-" else one for one in bases or ["-"]]
+    servers = servers * max(1, len(models)) if len(servers) == 1 else servers
+    for name, server in zip(models or [""], servers, strict=True):
+        read_model(name, server or None)
+    return models, servers
+
+
+def _prompts(agent: str, folder: Path | None) -> dict[str, str]:
+    """The templates in place of built-in ones. Raises EvolveError before anything is recorded."""
+    from evolve.agents.registry import split_names
+    from evolve.ir.errors import EvolveError
     from evolve.llm.prompts import read_prompts
 
-    if agent == "llm":
-        read_model(model, api_base)
-        return {} if folder is None else read_prompts(folder)
-    given = {"--model": model, "--api-base": api_base, "--prompts": folder}
-    named = [name for name, value in given.items() if value is not None]
-    if named:
-        raise EvolveError("usage", f"{named[0]} belongs to --agent llm, and --agent is {agent}")
-    return {}
+    if folder is None:
+        return {}
+    if "llm" not in split_names(agent):
+        raise EvolveError("usage", f"--prompts belongs to --agent llm, and --agent is {agent}")
+    return read_prompts(folder)
 
 
 def finish(folder: RunFolder, output: Output) -> int:

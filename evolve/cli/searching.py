@@ -12,7 +12,10 @@ from evolve.cli.output import note
 from evolve.ir.errors import EvolveError
 
 if TYPE_CHECKING:
-    from evolve.events.schema import Body
+    from collections.abc import Mapping
+
+    from evolve.agents.portfolio.agent import AnyAgent
+    from evolve.events.schema import Body, Settings
     from evolve.runs.folder import RunFolder
     from evolve.runs.session import OpenProblem, Session
     from evolve.search.problem import ProblemInfo
@@ -38,6 +41,12 @@ def searching(open_problem: OpenProblem, workers: int | None) -> Iterator[Sessio
         folder_name = folder.name
         display.announce(folder.path, info)
 
+    def made(settings: Settings, prompts: Mapping[str, str]) -> AnyAgent:
+        agent = make_agent(settings, prompts)
+        for line in getattr(agent, "notes", ()):
+            note(f"goes on without: {line}")
+        return agent
+
     with Interrupts() as interrupts:
 
         def observe(body: Body, recorded: bool) -> None:
@@ -49,7 +58,7 @@ def searching(open_problem: OpenProblem, workers: int | None) -> Iterator[Sessio
             with display:
                 yield Session(
                     open_problem=open_problem,
-                    make_agent=make_agent,
+                    make_agent=made,
                     workers=workers or min(_MOST_WORKERS, _cores()),
                     interrupted=interrupts,
                     observe=observe,

@@ -26,7 +26,10 @@ Status = Literal[
     "quarantined",
     "scored",
 ]
-StopReason = Literal["budget", "speed_of_light", "stagnation", "exhausted"]
+StopReason = Literal["budget", "speed_of_light", "stagnation", "exhausted", "ended"]
+Failed = Literal["", "nothing", "fault", "for-good", "resting", "left"]
+"""Why an agent that was to be asked gave nothing: it had no program; what it asks failed, which may pass or
+not; it failed too often lately and was not asked; it will never give anything again."""
 
 
 class Model(BaseModel):
@@ -54,8 +57,9 @@ class SolInfo(Model):
 class Settings(Model):
     """What determines the search, beside the kernel and the workload.
 
-    `model` and `api_base` are those of the agent `llm`; `prompts` are its templates that replace built-in
-    ones, as blobs by name; `context` is what `--context` says, in tokens.
+    `agent` is a name, or several joined by `+`. `model` and `api_base` are those of the agent `llm`, `models`
+    and `api_bases` those of several models, in order, an address empty for a protocol's own. `prompts` are
+    the templates that replace built-in ones, as blobs by name; `context` is what `--context` says, in tokens.
     """
 
     budget: Annotated[int, Field(ge=1)]
@@ -63,6 +67,8 @@ class Settings(Model):
     agent: str = "expert"
     model: str | None = None
     api_base: str | None = None
+    models: tuple[str, ...] = ()
+    api_bases: tuple[str, ...] = ()
     model_timeout_s: Annotated[float, Field(gt=0)] = 120.0
     answer_tokens: Annotated[int, Field(ge=1)] = 4096
     context: Annotated[int | None, Field(ge=1)] = None
@@ -123,14 +129,33 @@ class Idea(Model):
     expected: str = ""
 
 
+class Opened(Model):
+    """An agent that takes its time was asked; the search goes on until the `asked` of that number comes."""
+
+    kind: Literal["opened"] = "opened"
+    ask: int
+    island: int
+    arm: str
+
+
 class Asked(Model):
-    """An agent or an operator was asked for programs and gave these, possibly none."""
+    """An agent or an operator was asked for programs and gave these, possibly none.
+
+    `arm` names the agent, or the model of `llm`, that was asked (`by_agent`); where `failed` says that it
+    gave nothing, `why` says it in words, and the ideas are those of operators. `tokens` and `usd` are what
+    the ask took, `usd` None where no price is known.
+    """
 
     kind: Literal["asked"] = "asked"
     ask: int
     island: int
     by_agent: bool
     ideas: tuple[Idea, ...]
+    arm: str = ""
+    failed: Failed = ""
+    why: str = ""
+    tokens: int = 0
+    usd: float | None = None
 
 
 class Proposed(Model):
@@ -284,6 +309,7 @@ class Resumed(Model):
 Body = Annotated[
     RunStarted
     | Baseline
+    | Opened
     | Asked
     | Proposed
     | Result

@@ -1,20 +1,23 @@
-"""Which requests are tried again, and when a model is left alone for a while."""
+"""Which requests are tried again."""
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
+from tenacity import DoAttempt, DoSleep, RetryCallState, Retrying, retry_if_exception, stop_after_attempt
 from tenacity.wait import wait_exponential, wait_random
 
 from evolve.llm.faults import Fault
 from evolve.llm.request import Wait
 
-_TICK_S = 0.1
+_TICK_S = 0.05
 Reply = TypeVar("Reply")
+Waiting = Generator[None, None, Reply]
+"""What yields whenever it would have to wait, and then returns."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +35,27 @@ class Patience:
         wait: Wait = lambda: None,
         failed: Callable[[Fault], None] = lambda fault: None,
     ) -> Reply:
-        """What the first attempt that is answered brings.
+        """As `asking`, of a request that waits itself; `wait` is called during the pauses, and may raise."""
 
-        `failed` hears of every fault; the last one is raised. `wait` is called during the pauses.
-        """
+        def at_once() -> Waiting[Reply]:
+            return request()
+            yield
+
+        asking = self.asking(at_once, failed)
+        while True:
+            try:
+                next(asking)
+            except StopIteration as end:
+                reply: Reply = end.value
+                return reply
+            wait()
+            time.sleep(_TICK_S)
+
+    def asking(
+        self, request: Callable[[], Waiting[Reply]], failed: Callable[[Fault], None] = lambda fault: None
+    ) -> Waiting[Reply]:
+        """What the first attempt that is answered brings. `failed` hears of every fault; the last one is
+        raised."""
         growing = wait_exponential(multiplier=self.first_s, max=self.most_s) + wait_random(0, self.first_s)
 
         def pause(state: RetryCallState) -> float:
@@ -43,54 +63,27 @@ class Patience:
             asked = fault.after_s if isinstance(fault, Fault) else 0.0
             return min(max(growing(state), asked), self.most_s)
 
-        def attempt() -> Reply:
-            try:
-                return request()
-            except Fault as fault:
-                failed(fault)
-                raise
-
-        def sleep(seconds: float) -> None:
-            until = time.monotonic() + seconds
-            while (left := until - time.monotonic()) > 0:
-                wait()
-                time.sleep(min(_TICK_S, left))
-
         retrying = Retrying(
             retry=retry_if_exception(lambda e: isinstance(e, Fault) and e.again),
             stop=stop_after_attempt(self.attempts),
             wait=pause,
-            sleep=sleep,
             reraise=True,
         )
-        return retrying(attempt)
-
-
-class Breaker:
-    """Leaves a model alone that has failed again and again: after `limit` failures in a row the next ask is
-    skipped, after each further failure twice as many."""
-
-    def __init__(self, limit: int = 3, most: int = 64) -> None:
-        self._limit, self._most = limit, most
-        self._failures = 0
-        self._skip = 0
-
-    @property
-    def tripped(self) -> bool:
-        """Whether it has failed so often in a row."""
-        return self._failures >= self._limit
-
-    def skips(self) -> bool:
-        """Whether this ask is to be skipped; counts it if so."""
-        self._skip -= 1
-        return self._skip >= 0
-
-    def failed(self) -> None:
-        """An ask that brought nothing."""
-        self._failures += 1
-        if self.tripped:
-            self._skip = min(self._most, 1 << (self._failures - self._limit))
-
-    def succeeded(self) -> None:
-        """An ask that brought a program."""
-        self._failures = self._skip = 0
+        retrying.begin()
+        state = RetryCallState(retrying, None, (), {})
+        while True:
+            do = retrying.iter(state)
+            if isinstance(do, DoSleep):
+                state.prepare_for_next_attempt()
+                until = time.monotonic() + float(do)
+                while time.monotonic() < until:
+                    yield
+            elif isinstance(do, DoAttempt):
+                try:
+                    state.set_result((yield from request()))
+                except Fault as fault:
+                    failed(fault)
+                    state.set_exception(sys.exc_info())  # type: ignore[arg-type]
+            else:
+                reply: Reply = do
+                return reply

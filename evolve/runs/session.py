@@ -11,7 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from evolve.agents.base import Agent, Parent
+from evolve.agents.base import Parent
+from evolve.agents.portfolio.agent import AnyAgent
 from evolve.events.log import EventWriter, read_log
 from evolve.events.schema import (
     Baseline,
@@ -63,7 +64,7 @@ class Session:
     """
 
     open_problem: OpenProblem
-    make_agent: Callable[[Settings, Mapping[str, str]], Agent]
+    make_agent: Callable[[Settings, Mapping[str, str]], AnyAgent]
     workers: int = 0
     interrupted: Callable[[], bool] = lambda: False
     observe: Observer = lambda body, recorded: None
@@ -94,7 +95,7 @@ def _start(
     out: Path | None,
     session: Session,
     prompts: Mapping[str, str],
-    agent: Agent,
+    agent: AnyAgent,
     begun: float,
 ) -> RunFolder:
     problem = session.open_problem(request)
@@ -137,7 +138,7 @@ def _start(
 
 
 @contextmanager
-def _closing(agent: Agent) -> Iterator[Agent]:
+def _closing(agent: AnyAgent) -> Iterator[AnyAgent]:
     try:
         yield agent
     finally:
@@ -171,7 +172,7 @@ def resume(folder: RunFolder, session: Session) -> None:
             _resume(folder, session, writer, agent)
 
 
-def _resume(folder: RunFolder, session: Session, writer: EventWriter, agent: Agent) -> None:
+def _resume(folder: RunFolder, session: Session, writer: EventWriter, agent: AnyAgent) -> None:
     started, baseline, rest = opening_of(folder, writer.recorded)
     problem = session.open_problem(request_of(folder, started))
     info = problem.info()
@@ -281,7 +282,7 @@ def _search(
     state: SearchState,
     journal: Journal,
     info: ProblemInfo,
-    agent: Agent,
+    agent: AnyAgent,
     problem: Problem[Any],
     evaluator: Evaluator,
     session: Session,

@@ -12,7 +12,8 @@ from evolve.search.problem import Compiled
 
 
 class RunDesk:
-    """Implements `agents.base.Desk` for one ask of a run."""
+    """Implements `agents.base.Desk` for one ask of a run. `tokens` and `usd` are what it took so far, `usd`
+    None where no price is known."""
 
     def __init__(
         self,
@@ -26,6 +27,8 @@ class RunDesk:
         self._ask, self._journal = ask, journal
         self._store, self._load = store, load
         self._tend, self._check = tend, check
+        self.tokens = 0
+        self.usd: float | None = None
 
     def tend(self) -> None:
         """Feeds the workers; raises what stops the search."""
@@ -42,11 +45,18 @@ class RunDesk:
         found = self._journal.recorded_answer(self._ask, step)
         if found is None or found.answer is None or self._load is None or found.prompt != self._store(prompt):
             return None
+        self._spend(found)
         return self._load(found.answer)
 
     def note(self, step: int, prompt: str, answer: str | None, **told: Any) -> None:
         """Both become blobs."""
         kept = None if answer is None else self._store(answer)
-        self._journal.note(
-            Exchanged(ask=self._ask, step=step, prompt=self._store(prompt), answer=kept, **told)
-        )
+        said = Exchanged(ask=self._ask, step=step, prompt=self._store(prompt), answer=kept, **told)
+        self._journal.note(said)
+        self._spend(said)
+
+    def _spend(self, said: Exchanged) -> None:
+        self.tokens += (said.prompt_tokens or 0) + (said.completion_tokens or 0)
+        usd = getattr(said, "usd", None)
+        if usd is not None:
+            self.usd = (self.usd or 0.0) + usd

@@ -44,6 +44,7 @@ class Journal:
         self._recorded = [event.body for event in recorded if not isinstance(event.body, _ASIDE)]
         exchanges = [event.body for event in recorded if isinstance(event.body, Exchanged)]
         self._answers = {(body.ask, body.step): body for body in exchanges if body.answer is not None}
+        self._asks = {body.ask for body in self._recorded if isinstance(body, Asked)}
         self._results = {body.proposal: body for body in self._recorded if isinstance(body, Result)}
         self._cursor = 0
         self._writer = writer
@@ -62,6 +63,15 @@ class Journal:
         """The recorded answer to ask number `ask`, if it comes next."""
         body = self.expect()
         return body if isinstance(body, Asked) and body.ask == ask else None
+
+    def recorded_arrival(self) -> Asked | None:
+        """The recorded answer of an agent, whatever its number, if that comes next."""
+        body = self.expect()
+        return body if isinstance(body, Asked) else None
+
+    def has_answer(self, ask: int) -> bool:
+        """Whether an answer to ask number `ask` is on record, wherever it stands."""
+        return ask in self._asks
 
     def recorded_comparison(self, challenger: int, incumbent: int) -> Compared | None:
         """The recorded comparison of these two, if it comes next."""

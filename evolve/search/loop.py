@@ -2,21 +2,22 @@
 
 When proposal n is made, exactly the results of the proposals up to n - look_ahead or more are
 known: how many follows from the state alone, never from which worker was fast. So the number of
-workers and the order in which they finish change nothing.
+workers and the order in which they finish change nothing. When a slow agent answers does: it is on record.
 """
 
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from evolve.agents.base import Agent
 from evolve.agents.holes import read_template
+from evolve.agents.portfolio.agent import AnyAgent, by_arm
+from evolve.agents.portfolio.arms import arms_of
 from evolve.events.schema import (
-    Asked,
     Body,
     Champion,
     Compared,
@@ -24,22 +25,25 @@ from evolve.events.schema import (
     Proposed,
     Result,
     Stopped,
+    StopReason,
     as_json,
 )
 from evolve.ir.errors import EvolveError
 from evolve.population.descriptor import structural_cell
+from evolve.search.asking import Asker
 from evolve.search.desk import RunDesk
 from evolve.search.filtering import seen_of
 from evolve.search.journal import Journal
 from evolve.search.prefilter import Prefilter
 from evolve.search.problem import Compiled, Problem, ProblemInfo
-from evolve.search.propose import ask
 from evolve.search.state import SearchState, Tuning
 from evolve.search.stops import spent, stop_reason
 from evolve.search.tuning import Wait, next_filling
 from evolve.search.workers import Evaluator, Outcome
 
 _MAX_FAULTS_IN_A_ROW = 20
+_POLL_S = 0.02
+"""How often a search that has nothing else to do looks for an answer."""
 _NOTICED = 1.0025
 """Half of what a duel asks for: with less it would hardly be won."""
 
@@ -72,7 +76,7 @@ class Search:
         state: SearchState,
         journal: Journal,
         info: ProblemInfo,
-        agent: Agent | None,
+        agent: AnyAgent | None,
         problem: Problem[Any] | None,
         evaluator: Evaluator | None,
         store: Callable[[str], str],
@@ -83,7 +87,7 @@ class Search:
         assert state.settings is not None and state.baseline is not None
         self.state, self.settings = state, state.settings
         self._journal, self._info = journal, info
-        self._agent, self._problem, self._evaluator = agent, problem, evaluator
+        self._problem, self._evaluator = problem, evaluator
         self._load = load
         self._store, self._on_champion, self._interrupted = store, on_champion, interrupted
         self._measured = info.device.timing == "measured"
@@ -93,6 +97,9 @@ class Search:
         self._faults = 0
         self._filter = Prefilter(self.settings.seed)
         self._moves: dict[str, tuple[str, ...]] = {}
+        arms = arms_of(self.settings)
+        agents = None if agent is None or problem is None else by_arm(agent, arms)
+        self._asker = Asker(state, journal, info, arms, agents, self._legal_moves, self._desk)
 
     def run(self) -> str:
         """Searches until a rule ends it; returns the reason, `interrupted`, or `replayed`.
@@ -104,10 +111,13 @@ class Search:
             while True:
                 self._check_interrupt()
                 self._check_replay()
-                reason = stop_reason(self.state, self.settings, measured=self._measured)
+                arrived = self._asker.arrival()
+                if arrived is not None:
+                    self._emit(arrived)
+                    continue
+                reason = self._reason()
                 if reason is None and self._may_issue() and self._issue():
-                    if self._evaluator is not None:
-                        self._evaluator.tend(self.state.modules.__contains__, self._filter.decide)
+                    self._feed()
                     continue
                 if self._pending:
                     self._fold(self._pending.popleft())
@@ -115,11 +125,26 @@ class Search:
                     # Reached with nothing pending: what was paid for has been folded.
                     self._emit(Stopped(reason=reason))
                     return reason
+                elif self.state.open:
+                    self._wait()
         except _ReplayEnds:
             return "replayed"
         except Interrupted:
             self._journal.note(Paused(reason="interrupted"))
             return "interrupted"
+        finally:
+            self._asker.close()
+
+    def _reason(self) -> StopReason | None:
+        if self._asker.over:
+            return "ended"
+        return stop_reason(self.state, self.settings, measured=self._measured)
+
+    def _wait(self) -> None:
+        """For an answer: there is nothing else to do."""
+        if self._journal.replaying:
+            raise self._journal.diverged(f"nothing before the answer to ask {min(self.state.open)}")
+        time.sleep(_POLL_S)
 
     def _emit(self, body: Body) -> None:
         self._check_replay()
@@ -139,7 +164,7 @@ class Search:
         return len(self._pending) < min(self.settings.look_ahead, left)
 
     def _issue(self) -> bool:
-        """Makes the next proposal; False if results must be folded first."""
+        """Makes the next proposal or asks for some; False if a result or an answer has to come first."""
         proposed = self._from_queue()
         if proposed is None and self.state.asks >= self.settings.islands:
             # Not earlier: every island's first ideas are tried before the holes of any are tuned.
@@ -148,8 +173,9 @@ class Search:
             waiting = any(not tuning.done for tuning in self.state.tunings.values())
             if waiting and len(self._pending) > self._idle_below and self.state.asks >= self.settings.islands:
                 return False  # asking before the tunings have answered would ask with old knowledge
-            # Who had nothing to offer is asked again when something is new.
-            return self._ask() or not self._pending
+            if self.state.fruitless and (self._pending or self.state.open):
+                return False  # who had nothing to offer is asked again when something is new
+            return self._ask()
         self._emit(proposed)
         self._pending.append(self._begin(proposed))
         return True
@@ -194,35 +220,34 @@ class Search:
         )
 
     def _ask(self) -> bool:
-        """Asks for programs; whether there were any."""
-        asked = self._journal.recorded_ask(self.state.asks + 1) or self._ask_anew()
-        self._emit(asked)
-        return bool(asked.ideas)
+        """Asks for programs; False if whom to ask cannot be asked yet."""
+        event = self._asker.next()
+        if event is not None:
+            self._emit(event)
+        return event is not None
 
-    def _ask_anew(self) -> Asked:
-        if self._agent is None or self._problem is None:
-            raise self._journal.diverged("an ask")
-        return self._ask_agent(self._agent, self._problem)
+    def _tend(self) -> None:
+        self._check_interrupt()
+        self._feed()
 
-    def _ask_agent(self, agent: Agent, problem: Problem[Any]) -> Asked:
-        def tend() -> None:
-            self._check_interrupt()
-            if self._evaluator is not None:
-                self._evaluator.tend(self.state.modules.__contains__, self._filter.decide)
+    def _feed(self) -> None:
+        if self._evaluator is not None:
+            self._evaluator.tend(self.state.modules.__contains__, self._filter.decide)
 
-        def moves(text: str) -> tuple[str, ...]:
-            self._check_interrupt()
-            if text not in self._moves:
-                self._moves[text] = tuple(problem.legal_moves(text))
-                tend()
-            return self._moves[text]
+    def _legal_moves(self, text: str) -> tuple[str, ...]:
+        assert self._problem is not None
+        self._check_interrupt()
+        if text not in self._moves:
+            self._moves[text] = tuple(self._problem.legal_moves(text))
+            self._tend()
+        return self._moves[text]
 
+    def _desk(self, ask: int) -> RunDesk:
         def check(text: str) -> Compiled:
             assert self._evaluator is not None
-            return self._evaluator.explain(text, tend)
+            return self._evaluator.explain(text, self._tend)
 
-        desk = RunDesk(self.state.asks + 1, self._journal, self._store, self._load, tend, check)
-        return ask(self.state, agent, self._info, moves, desk)
+        return RunDesk(ask, self._journal, self._store, self._load, self._tend, check)
 
     def _begin(self, proposed: Proposed) -> _Pending:
         """Parses, deduplicates and hands to the evaluator a proposal that has no result on record."""

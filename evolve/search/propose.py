@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
 
 from evolve.agents.base import Agent, Context, Desk, Parent, Proposal
-from evolve.events.schema import Asked, Idea, Settings
+from evolve.agents.portfolio.arms import Arm
+from evolve.agents.portfolio.bandit import Rates, choose, failures, rests
+from evolve.events.schema import Asked, Failed, Idea, Settings
 from evolve.ir.errors import EvolveError
 from evolve.population.archive import Elite, select
 from evolve.population.rng import stream
@@ -23,20 +26,28 @@ _MUTATE_SHARE = 0.7
 """Of what does not come from the agent; the rest is crossover."""
 
 _CHILDREN = 2
+Moves = Callable[[str], Sequence[str]]
 
 
-def ask(
-    state: SearchState,
-    agent: Agent,
-    info: ProblemInfo,
-    moves: Callable[[str], Sequence[str]],
-    desk: Desk | None = None,
-) -> Asked:
-    """Asks for programs. A pure function of the state, given an agent that is one.
+@dataclass(frozen=True)
+class Plan:
+    """The next ask. `arm` is None where operators are asked or all arms rest; `waits`: not yet. `rng` goes on
+    where the plan ended."""
 
-    Each island's first ask goes to the agent; later ones draw among agent, mutation and crossover,
-    and where the agent has nothing to add, the others step in. With `best-of-n`, the control arm, all
-    go to the agent.
+    number: int
+    island: int
+    parents: tuple[Elite, ...]
+    by_agent: bool
+    arm: Arm | None
+    waits: bool
+    rng: Random
+
+
+def plan(state: SearchState, arms: Sequence[Arm]) -> Plan:
+    """What is asked next: a pure function of the state.
+
+    Each island's first ask goes to an agent; later ones draw among agent, mutation and crossover. With
+    `best-of-n`, the control arm, all go to agents. Among several arms `portfolio.bandit` draws.
     """
     settings = state.settings
     assert settings is not None
@@ -46,15 +57,64 @@ def ask(
     parents = select(state.archive, island, _CHILDREN + 1, stream(settings.seed, "select", number))
     by_agent = settings.search == "best-of-n" or not parents or number <= settings.islands
     by_agent = by_agent or rng.random() < _AGENT_SHARE
+    arm, waits = _arm(state, settings, arms) if by_agent else (None, False)
+    return Plan(number, island, parents, by_agent, arm, waits, rng)
+
+
+def _arm(state: SearchState, settings: Settings, arms: Sequence[Arm]) -> tuple[Arm | None, bool]:
+    """Whom to ask, None if all rest; and whether that has to wait, where all it may have open is."""
+    pulls = tuple(state.pulls.values())
+    left = {pull.arm for pull in pulls if pull.failed == "left"}
+    ready = [
+        arm.name for arm in arms if arm.name not in left and not rests(arm.name, pulls, state.agent_asks)
+    ]
+    if not ready:
+        return None, False
+    name = choose(ready, pulls, Rates.of(settings), stream(settings.seed, "arm", state.asks + 1))
+    arm = next(arm for arm in arms if arm.name == name)
+    if not arm.at_once:
+        return arm, False
+    # Whoever failed is tried with one ask.
+    most = min(arm.at_once, 1 if failures(name, pulls) else arm.at_once)
+    opened = sum(one.arm == name for one in state.open.values())
+    # Each answer brings a program at least: no more are asked for than the budget has left.
+    enough = len(state.open) >= settings.budget - state.scored - state.unknown
+    return arm, opened >= most or enough or (arm.informed and state.in_work)
+
+
+def ask_now(
+    planned: Plan, state: SearchState, agent: Agent | None, info: ProblemInfo, moves: Moves, desk: Desk
+) -> Asked:
+    """Asks an agent that answers at once, or operators; where the agent has nothing to add, they step in.
+
+    A pure function of the state, given an agent that is one.
+    """
+    settings = state.settings
+    assert settings is not None
     proposals: Sequence[Proposal] = ()
-    if by_agent:
-        proposals = agent.propose(_context(state, settings, info, moves, [e.proposal for e in parents], desk))
+    failed: Failed = ""
+    if agent is not None:
+        proposals = agent.propose(context_of(planned, state, info, moves, desk))
+    if planned.by_agent and not proposals:
+        failed = "resting" if agent is None else "nothing"
     if not proposals and settings.search == "evolve":
         tried = {canonical(one.program) for one in state.proposals.values()}
-        proposals = _children(parents, Workshop(bench_for(info.kernel), moves, tried.__contains__), rng)
+        shop = Workshop(bench_for(info.kernel), moves, tried.__contains__)
+        proposals = _children(planned.parents, shop, planned.rng)
+    return Asked(
+        ask=planned.number,
+        island=planned.island,
+        by_agent=planned.by_agent,
+        ideas=ideas_of(proposals, state),
+        arm=planned.arm.name if planned.arm else "",
+        failed=failed,
+    )
+
+
+def ideas_of(proposals: Sequence[Proposal], state: SearchState) -> tuple[Idea, ...]:
+    """Proposals as recorded. Raises EvolveError `agent-fault`."""
     known = state.results.keys() | {0}
-    ideas = tuple(_idea(proposal, known) for proposal in proposals)
-    return Asked(ask=number, island=island, by_agent=by_agent, ideas=ideas)
+    return tuple(_idea(proposal, known) for proposal in proposals)
 
 
 def _children(parents: Sequence[Elite], shop: Workshop, rng: Random) -> Sequence[Proposal]:
@@ -67,16 +127,14 @@ def _children(parents: Sequence[Elite], shop: Workshop, rng: Random) -> Sequence
     return list({child.text: child for child in made if child is not None}.values())
 
 
-def _context(
-    state: SearchState,
-    settings: Settings,
-    info: ProblemInfo,
-    moves: Callable[[str], Sequence[str]],
-    parents: Sequence[int],
-    desk: Desk | None,
+def context_of(
+    planned: Plan, state: SearchState, info: ProblemInfo, moves: Moves, desk: Desk | None
 ) -> Context:
+    """What an agent is shown: the state as it is now."""
+    settings = state.settings
+    assert settings is not None and planned.arm is not None
     return Context(
-        ask=state.agent_asks,
+        ask=sum(pull.arm == planned.arm.name for pull in state.pulls.values()),
         kernel=info.kernel,
         target=info.target,
         summary=info.summary,
@@ -86,12 +144,11 @@ def _context(
         numerics=info.numerics,
         baseline=state.parent(0),
         best=state.parent(state.champion),
-        parents=tuple[Parent, ...](state.parent(one) for one in parents),
+        parents=tuple[Parent, ...](state.parent(one.proposal) for one in planned.parents),
         recent=tuple(state.recent),
         budget_left=max(0, settings.budget - state.scored),
         legal_moves=moves,
         rng=stream(settings.seed, "agent", state.agent_asks),
-        alone=(settings.search == "best-of-n" or not parents) and not state.in_work,
         desk=desk,
         hypotheses=tuple(state.hypotheses),
     )

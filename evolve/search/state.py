@@ -11,6 +11,7 @@ from typing import get_args
 
 from evolve.agents.base import Attempt, Parent
 from evolve.agents.holes import Template, read_template
+from evolve.agents.portfolio.bandit import Pull
 from evolve.events.schema import (
     Asked,
     Baseline,
@@ -18,6 +19,7 @@ from evolve.events.schema import (
     Champion,
     Compared,
     Idea,
+    Opened,
     Proposed,
     Result,
     RunStarted,
@@ -69,7 +71,13 @@ class SearchState:
     """The latest attempts that came with an expected effect."""
     asks: int = 0
     agent_asks: int = 0
+    open: dict[int, Opened] = field(default_factory=dict)
+    """Asks that are not answered yet."""
+    pulls: dict[int, Pull] = field(default_factory=dict)
+    """What came of each ask of an agent."""
     barren: int = 0
+    fruitless: bool = False
+    """Whether nobody had anything to offer, and nothing is new since."""
     compared: int = 0
     duel_us: dict[int, float] = field(default_factory=dict)
     """The least time that a proposal showed in a duel."""
@@ -83,9 +91,14 @@ class SearchState:
         return self.funnel["scored"]
 
     @property
+    def unknown(self) -> int:
+        """How many of what was offered have no result yet."""
+        return len(self.queue) + len(self.proposals) - len(self.results)
+
+    @property
     def in_work(self) -> bool:
         """Whether anything that was offered has no result yet."""
-        return bool(self.queue) or len(self.results) < len(self.proposals)
+        return self.unknown > 0
 
     @property
     def champion(self) -> int:
@@ -121,6 +134,11 @@ class SearchState:
                 self.baseline = body
                 if body.key is not None:
                     self.keys[body.key] = 0
+            case Opened():
+                self._follows(body)
+                self._begin_ask(body.ask, body.arm)
+                self.open[body.ask] = body
+                self.fruitless = False
             case Asked():
                 self._apply_ask(body)
             case Proposed():
@@ -144,13 +162,33 @@ class SearchState:
         if unknown:
             raise ValueError(f"it refers to candidates without a result: {unknown}")
 
-    def _apply_ask(self, body: Asked) -> None:
+    def _follows(self, body: Opened | Asked) -> None:
         if body.ask != self.asks + 1 or not 0 <= body.island < len(self.archive.islands):
             raise ValueError("it does not follow the ask before")
-        self._require(*(parent for idea in body.ideas for parent in idea.parents))
+
+    def _begin_ask(self, ask: int, arm: str) -> None:
         self.asks += 1
-        self.agent_asks += body.by_agent
+        self.agent_asks += 1
+        if arm:
+            self.pulls[ask] = Pull(arm, self.best_fitness)
+
+    def _apply_ask(self, body: Asked) -> None:
+        opened = self.open.pop(body.ask, None)
+        if opened is not None and (opened.arm, opened.island) != (body.arm, body.island):
+            raise ValueError("it does not answer what was asked")
+        if opened is None:
+            self._follows(body)
+            if body.by_agent:
+                self._begin_ask(body.ask, body.arm)
+            else:
+                self.asks += 1
+        self._require(*(parent for idea in body.ideas for parent in idea.parents))
+        pull = self.pulls.get(body.ask)
+        if pull is not None:
+            pull.closed_at, pull.failed = self.agent_asks, body.failed
+            pull.tokens, pull.usd = body.tokens, body.usd
         self.barren += not body.ideas
+        self.fruitless = not body.ideas and opened is None
         islands = len(self.archive.islands)
         for at, idea in enumerate(body.ideas):
             # An agent's new ideas spread over the islands; children stay where their parents live.
@@ -166,6 +204,9 @@ class SearchState:
         self._require(*body.parents)
         self.funnel["proposed"] += 1
         self.proposals[body.proposal] = body
+        pull = self.pulls.get(body.ask)
+        if pull is not None and not pull.failed:
+            pull.proposals.append(body.proposal)
         if opens:
             ask, island, idea = self.queue.popleft()
             template = read_template(idea.program)
@@ -180,6 +221,7 @@ class SearchState:
             raise ValueError("it is the result of no proposal in work")
         self._require(*(() if body.same_as is None else (body.same_as,)))
         self.results[body.proposal] = body
+        self.fruitless = False
         self.funnel[body.status] += 1
         proposed = self.proposals[body.proposal]
         if body.key is not None:
@@ -190,6 +232,7 @@ class SearchState:
         self.recent.append(self._attempt(proposed, body))
         if proposed.expected:
             self.hypotheses.append(self.recent[-1])
+        self._credit(proposed.ask)
         if body.status == "scored":
             self.stale += 1
             elite = Elite(body.proposal, proposed.program, body.fitness, body.time_us or 0.0, body.cell)
@@ -226,10 +269,18 @@ class SearchState:
             return
         found = {"status": "incorrect", "fitness": 0.0, "message": body.message}
         self.results[wrong.proposal] = wrong.model_copy(update=found)
+        self._credit(self.proposals[wrong.proposal].ask)
         self.funnel["scored"] -= 1
         self.funnel["incorrect"] += 1
         self.archive = self.archive.without(wrong.proposal)
         self.champions = [one for one in self.champions if one != wrong.proposal]
+
+    def _credit(self, ask: int) -> None:
+        """Tells the ask of an agent what its programs have come to."""
+        pull = self.pulls.get(ask)
+        if pull is not None:
+            known = (self.results[one].fitness for one in pull.proposals if one in self.results)
+            pull.best = max(known, default=0.0)
 
     def tried(self, tuning: Tuning) -> dict[Filling, Tried]:
         """What each issued filling has scored; a duplicate has what its twin scored."""

@@ -1,4 +1,4 @@
-"""What is tried again, for how long, and when a model is left alone."""
+"""What is tried again, and for how long."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 import pytest
 
 from evolve.llm.faults import AGAIN, FOR_GOOD, KINDS, Fault
-from evolve.llm.patience import Breaker, Patience
+from evolve.llm.patience import Patience
 
 QUICK = Patience(attempts=3, first_s=0.001, most_s=0.01)
 
@@ -71,17 +71,3 @@ def test_who_minds_the_rest_may_end_it() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         Patience(5, 1.0, 1.0).ask(fail, stop)
-
-
-def test_the_breaker_leaves_a_model_alone_for_longer_each_time() -> None:
-    breaker = Breaker(limit=2, most=4)
-    skipped = []
-    for _ in range(5):
-        breaker.failed()
-        count = 0
-        while breaker.skips():
-            count += 1
-        skipped.append(count)
-    assert skipped == [0, 1, 2, 4, 4] and breaker.tripped
-    breaker.succeeded()
-    assert not breaker.tripped and not breaker.skips()

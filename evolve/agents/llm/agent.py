@@ -7,18 +7,17 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from evolve.agents.base import Context, Desk, Proposal
+from evolve.agents.base import AgentFailed, Context, Desk, Proposal, Waiting
 from evolve.agents.llm.lines import reasons
 from evolve.agents.llm.question import Questions
 from evolve.agents.llm.view import parent_of
 from evolve.events.schema import Probed
-from evolve.ir.errors import NegativeAnswerError
 from evolve.llm.answers import Draft, read_answer
 from evolve.llm.faults import Fault, Tokens
-from evolve.llm.patience import Breaker, Patience
+from evolve.llm.patience import Patience
 from evolve.llm.probe import Probe
 from evolve.llm.prompts import Prompts
-from evolve.llm.request import Answer, Messages, Request, Wait
+from evolve.llm.request import Answer, Messages, Request
 from evolve.llm.window import Window
 
 OPERATOR = "llm"
@@ -29,8 +28,20 @@ NOT_SAID = "not said"
 class Voice(Protocol):
     """A model. See `llm.client.Client`."""
 
-    def ask(self, request: Request, wait: Wait = ...) -> Answer:
-        """The answer to a request. Raises Fault."""
+    def begin(self, request: Request) -> int:
+        """Sends a request; returns its ticket. Raises Fault."""
+        ...
+
+    def ready(self, ticket: int) -> bool:
+        """Whether `answer` would not wait. Raises Fault."""
+        ...
+
+    def answer(self, ticket: int) -> Answer:
+        """The answer. Raises Fault."""
+        ...
+
+    def drop(self, ticket: int) -> None:
+        """Gives a request up, if it is not answered yet."""
         ...
 
     def close(self) -> None:
@@ -45,11 +56,10 @@ class _Refused:
 
 
 class LlmAgent:
-    """Offers what a model answers.
+    """Offers what a model answers, each time in a conversation of its own, of which several may go on.
 
-    A fault that may pass costs the ask: the search goes on without it, and after three in a row the model
-    is left alone for a while. Raises NegativeAnswerError `model-failed` where waiting does not help, or
-    nobody else has anything to propose.
+    A fault that may pass is one of the ask; whoever holds the agent asks it less often then. `for_good` is
+    one that waiting does not mend.
     """
 
     def __init__(
@@ -65,20 +75,16 @@ class LlmAgent:
         self._voice, self._model = voice, model
         self._window, self._questions = window, Questions(prompts, window)
         self._patience = patience
-        self._breaker = Breaker()
 
-    def propose(self, context: Context) -> Sequence[Proposal]:
-        """The programs of one answer, those that had to be corrected last."""
+    def converse(self, context: Context) -> Waiting[Sequence[Proposal]]:
+        """The programs of one answer, those that had to be corrected last. Raises AgentFailed."""
         assert context.desk is not None
-        if self._breaker.skips():
-            return ()
         try:
-            drafts = self._converse(context, context.desk)
+            drafts = yield from self._programs(context, context.desk)
         except Fault as fault:
-            return self._failed(context, f"{fault.kind}: {fault.message}", fault.hint, fault.for_good)
+            raise self._failed(f"{fault.kind}: {fault.message}", fault.hint, fault.for_good) from None
         if not drafts:
-            return self._failed(context, "its answers hold no program", None, False)
-        self._breaker.succeeded()
+            raise self._failed("its answers hold no program")
         parent = parent_of(context)
         parents = (parent.proposal,) if parent.proposal else ()
         return [
@@ -90,37 +96,35 @@ class LlmAgent:
         """Lets go of the model."""
         self._voice.close()
 
-    def _failed(self, context: Context, why: str, hint: str | None, for_good: bool) -> Sequence[Proposal]:
-        self._breaker.failed()
-        if for_good or (context.alone and self._breaker.tripped):
-            raise NegativeAnswerError("model-failed", f"{self._model} is of no use: {why}", hint=hint)
-        return ()
+    def _failed(self, why: str, hint: str | None = None, for_good: bool = False) -> AgentFailed:
+        return AgentFailed(f"{self._model} is of no use: {why}", hint, for_good=for_good)
 
-    def _converse(self, context: Context, desk: Desk) -> list[Draft]:
+    def _programs(self, context: Context, desk: Desk) -> Waiting[list[Draft]]:
         messages = self._questions.first(context)
-        answer = self._said(desk, 0, messages)
+        answer = yield from self._said(desk, 0, Request(messages, most_tokens=self._window.answer))
         good, refused = _judged(read_answer(answer), desk)
         if refused or not good:
             wrong = [(one.draft.program, one.why) for one in refused]
             repair = self._questions.again(context, answer, wrong)
-            better, still = ([], []) if repair is None else self._again(desk, repair)
+            better, still = ([], []) if repair is None else (yield from self._again(desk, repair))
             good += [draft for draft in better if draft.program not in {one.program for one in good}]
             # What stays refused is proposed as it is: it is on record with its reason, for the next prompts.
             good += [one.draft for one in (still or ([] if better else refused))]
         return good
 
-    def _again(self, desk: Desk, messages: Messages) -> tuple[list[Draft], list[_Refused]]:
+    def _again(self, desk: Desk, messages: Messages) -> Waiting[tuple[list[Draft], list[_Refused]]]:
         """What became of the second answer; of a fault nothing, for there is a first answer to go on with."""
         try:
-            return _judged(read_answer(self._said(desk, 1, messages)), desk)
+            answer = yield from self._said(desk, 1, Request(messages, most_tokens=self._window.answer))
         except Fault as fault:
             if fault.for_good:
                 raise
             return [], []
+        return _judged(read_answer(answer), desk)
 
-    def _said(self, desk: Desk, step: int, messages: Messages) -> str:
+    def _said(self, desk: Desk, step: int, request: Request) -> Waiting[str]:
         """The answer, on record with every failed attempt before it. Raises Fault."""
-        prompt = json.dumps(messages, ensure_ascii=False, indent=1)
+        prompt = json.dumps(request.messages, ensure_ascii=False, indent=1)
         known = desk.recall(step, prompt)
         if known is not None:
             return known
@@ -129,10 +133,18 @@ class LlmAgent:
             told = {"fault": fault.kind, "message": fault.message}
             desk.note(step, prompt, None, **told, **self._cost(fault.tokens, fault.seconds))
 
-        request = Request(messages, most_tokens=self._window.answer)
-        answer = self._patience.ask(lambda: self._voice.ask(request, desk.tend), desk.tend, failed)
+        answer = yield from self._patience.asking(lambda: self._heard(request), failed)
         desk.note(step, prompt, answer.text, cut=answer.cut, **self._cost(answer.tokens, answer.seconds))
         return answer.text
+
+    def _heard(self, request: Request) -> Waiting[Answer]:
+        ticket = self._voice.begin(request)
+        try:
+            while not self._voice.ready(ticket):
+                yield
+            return self._voice.answer(ticket)
+        finally:
+            self._voice.drop(ticket)
 
     def _cost(self, tokens: Tokens, seconds: float) -> dict[str, Any]:
         return {

@@ -16,7 +16,7 @@ from evolve.ir.errors import EvolveError
 from evolve.llm.faults import Fault, Tokens
 from evolve.llm.patience import Patience
 from evolve.llm.prompts import Prompts
-from evolve.llm.request import Answer, Messages, Request, Wait
+from evolve.llm.request import Answer, Messages, Request
 from evolve.runs.conversation import conversation, ledger
 from evolve.runs.effects import effects
 from evolve.runs.folder import RunFolder
@@ -30,16 +30,28 @@ Say = Callable[[int], str]
 
 
 class Scripted:
-    """Answers request n, from 1 on; a script may raise Fault."""
+    """Answers request n, from 1 on; a script may raise Fault. Each answer is ready when asked for the second
+    time."""
 
     def __init__(self, say: Say) -> None:
         self.say, self.asked = say, list[Messages]()
+        self.looked = set[int]()
         self.closed = False
 
-    def ask(self, request: Request, wait: Wait = lambda: None) -> Answer:
-        wait()
+    def begin(self, request: Request) -> int:
         self.asked.append(request.messages)
-        return Answer(self.say(len(self.asked)), False, Tokens(100, 10, None), 0.5)
+        return len(self.asked)
+
+    def ready(self, ticket: int) -> bool:
+        known = ticket in self.looked
+        self.looked.add(ticket)
+        return known
+
+    def answer(self, ticket: int) -> Answer:
+        return Answer(self.say(ticket), False, Tokens(100, 10, None), 0.5)
+
+    def drop(self, ticket: int) -> None:
+        pass
 
     def close(self) -> None:
         self.closed = True
@@ -127,7 +139,7 @@ def test_the_effect_is_told_beside_what_was_expected(tmp_path: Path) -> None:
 
     voice = Scripted(say)
     folder = run(tmp_path, voice, budget=12)
-    later = voice.asked[9][-1]["content"]
+    later = voice.asked[-1][-1]["content"]
     told = effects(read_view(folder).state)
     first, second = told[:2]
     assert (first["expected"], first["expected_factor"]) == ("1x faster", 1.0)
