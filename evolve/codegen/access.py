@@ -63,7 +63,11 @@ class Accesses:
             return self.names.of(n)
 
         return ExprText(
-            name, lambda x: self._load(x, place), self.ranges(place), find=lambda x: self.find(x, place)
+            name,
+            lambda x: self._load(x, place),
+            self.ranges(place),
+            find=lambda x: self.find(x, place),
+            convert=self.collectives.bfloat16,
         )
 
     def find(self, x: Find, place: Place) -> str:

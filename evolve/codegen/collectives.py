@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from evolve.codegen.asynchronous import ASYNCHRONOUS
+from evolve.codegen.bfloat16 import ROUND, WIDEN
 from evolve.codegen.ctext import literal
 from evolve.codegen.errors import CodegenError
 from evolve.codegen.hinted import PREFETCH, Hinted
@@ -103,6 +104,14 @@ class Collectives:
             name = self._known[("prefetch",)] = self.names.fresh("prefetch_l2")
             self.texts.append(PREFETCH.replace("prefetch_l2", name))
         return self._known[("prefetch",)]
+
+    def bfloat16(self, to: DType) -> str:
+        """Name of `unsigned short f(float)`, or with F32 of `float f(unsigned short)`."""
+        if ("bfloat16", to) not in self._known:
+            base, text = ROUND if to is DType.BF16 else WIDEN
+            name = self._known["bfloat16", to] = self.names.fresh(base)
+            self.texts.append(text.replace(base, name))
+        return self._known["bfloat16", to]
 
     def hinted(self, access: Hinted) -> str:
         """Name of `T f(const T* at)` or `void f(T* at, T value)`."""

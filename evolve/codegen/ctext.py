@@ -67,6 +67,7 @@ class ExprText:
     name   the identifier of a variable
     load   the text of a load (a postfix expression)
     find   the text of a search (a postfix expression); None where there is none
+    convert the function that rounds to a type of memory only, or widens from it; None where there is none
     ranges what is known of the variables: decides whether C's division is the floor division meant
     narrow whether indices that are read from memory are used in their own type; otherwise they and all that
            is computed from them has 64 bits
@@ -80,12 +81,14 @@ class ExprText:
         *,
         narrow: bool = False,
         find: Callable[[Find], str] | None = None,
+        convert: Callable[[DType], str] | None = None,
     ) -> None:
         self._name = name
         self._load = load
         self._ranges = ranges
         self._narrow = narrow
         self._search = find
+        self._convert = convert
 
     def text(self, e: Expr, outer: int = 0) -> str:
         """The expression, parenthesised if its operator binds less than `outer`."""
@@ -140,6 +143,10 @@ class ExprText:
             return _UNARY, f"(long long){self.text(e.arg, _UNARY)}"
         if e.dtype is DType.BOOL:
             return _EQ, f"{self.text(e.arg, _CMP)} != 0"
+        if DType.BF16 in (e.dtype, e.arg.dtype):
+            if self._convert is None:
+                raise CodegenError("there is no text for bfloat16 here")
+            return _ATOM, f"{self._convert(e.dtype)}({self.text(e.arg)})"
         if isinstance(e.arg, Const) and e.arg.dtype is DType.INDEX and e.dtype.is_float:
             out = literal(float(e.arg.value), e.dtype)
             return (_UNARY if out.startswith("-") else _ATOM), out

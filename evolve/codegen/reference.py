@@ -381,7 +381,7 @@ class ReferenceEmitter:
                 args = ", ".join(self.number(a, path) for a in e.args)
                 return f"ev_{e.fn}({args}, {u})"
             case Cast() if e.arg.dtype.is_float:
-                exact = e.arg.dtype is DType.F32
+                exact = e.arg.dtype.size < e.dtype.size
                 inner = self.number(e.arg, path)
                 return inner if exact else f"ev_cast({inner}, {u})"
             case Cast() if self.whole.unsure(e.arg):
@@ -414,4 +414,4 @@ class ReferenceEmitter:
 
 
 def _unit(dtype: DType) -> str:
-    return "EV_U32" if dtype is DType.F32 else "EV_U64"
+    return {DType.F32: "EV_U32", DType.BF16: "EV_U16"}.get(dtype, "EV_U64")

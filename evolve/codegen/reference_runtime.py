@@ -28,6 +28,7 @@ __device__ inline double ev_abs(double x) { return x < 0.0 ? -x : x; }
 __device__ inline double ev_larger(double a, double b) { return a > b ? a : b; }
 
 #define EV_U32 5.9604644775390625e-08
+#define EV_U16 3.90625e-03
 #define EV_U64 1.1102230246251565e-16
 #define EV_ANY (1e300 * 1e300)
 
@@ -82,7 +83,14 @@ __device__ inline ev_num ev_max(ev_num a, ev_num b) {
     return r;
 }
 __device__ inline ev_num ev_min(ev_num a, ev_num b) { return ev_neg(ev_max(ev_neg(a), ev_neg(b))); }
-__device__ inline ev_num ev_cast(ev_num a, double u) { return ev_result(a.v, a.e, u); }
+__device__ inline ev_num ev_cast(ev_num a, double u) {
+    ev_num r = ev_result(a.v, a.e, u);
+    if (u == EV_U16) {  // bfloat16: it ends where 8 bits of significand do, and below its normal range
+        r.e += 4.591774807899561e-41;
+        if (ev_abs(a.v) + r.e > 3.3895313892515355e+38 && a.v - a.v == 0.0) r.e = EV_ANY;
+    }
+    return r;
+}
 
 // A product with a factor that may be infinite where the other is zero.
 __device__ inline double ev_scaled(double slope, double e) { return e == 0.0 ? 0.0 : ev_abs(slope) * e; }

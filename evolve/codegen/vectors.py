@@ -22,6 +22,8 @@ VECTOR_TYPES = {
     (DType.U32, 4): "uint4",
     (DType.U8, 2): "uchar2",
     (DType.U8, 4): "uchar4",
+    (DType.BF16, 2): "ushort2",
+    (DType.BF16, 4): "ushort4",
     (DType.BOOL, 2): "uchar2",
     (DType.BOOL, 4): "uchar4",
 }

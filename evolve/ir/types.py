@@ -19,6 +19,8 @@ class DType(Enum):
     U64 = "u64"
     F32 = "f32"
     F64 = "f64"
+    BF16 = "bf16"
+    """Single precision with 8 bits of significand, in memory only: cast to it to store, from it to use."""
     INDEX = "index"
     """A mathematical integer: loop variables, sizes, subscripts. Code generation picks its width."""
 
@@ -29,7 +31,7 @@ class DType(Enum):
 
     @property
     def is_float(self) -> bool:
-        return self in (DType.F32, DType.F64)
+        return self in (DType.F32, DType.F64, DType.BF16)
 
     @property
     def limits(self) -> tuple[int, int]:
@@ -51,6 +53,7 @@ _SIZE = {
     DType.U64: 8,
     DType.F32: 4,
     DType.F64: 8,
+    DType.BF16: 2,
 }
 _LIMITS = {
     DType.BOOL: (0, 1),
@@ -69,6 +72,7 @@ _C_NAME = {
     DType.U64: "unsigned long long",
     DType.F32: "float",
     DType.F64: "double",
+    DType.BF16: "unsigned short",
 }
 
 

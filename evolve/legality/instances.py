@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from evolve.ir.affine import Ranges, bounds, linear
 from evolve.ir.expr import Expr, Load
+from evolve.ir.narrow import copied
 from evolve.ir.poly import Frame, IslObject
-from evolve.ir.stmt import Buffer, Leaf, Reduce, Store
+from evolve.ir.stmt import Buffer, Leaf, Reduce
 from evolve.ir.visit import Site
 
 Moment = tuple[int | str, ...]
@@ -75,8 +76,8 @@ class Statement:
 
     @property
     def is_copy(self) -> bool:
-        """A staging copy: no origin, one load, nothing else."""
-        return isinstance(self.leaf, Store) and self.leaf.origin is None and isinstance(self.leaf.value, Load)
+        """A staging copy: no origin, one load, at most rounded."""
+        return copied(self.leaf) is not None
 
     @property
     def is_combine(self) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from evolve.ir.approximate import stands_for
 from evolve.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var
+from evolve.ir.narrow import widens
 from evolve.ir.poly import Frame, IslObject, NonAffineError
 from evolve.ir.stmt import Reduce
 from evolve.ir.types import DType, Space
@@ -97,6 +98,8 @@ class _Comparison:
         """Raises MismatchError unless `s` of the source and `t` of the target are the same on `where`."""
         if s.dtype is not t.dtype:
             raise MismatchError(s, t)
+        if isinstance(t, Cast) and widens(t) and isinstance(s, Load):
+            t = t.arg  # rounded by a copy: whether it may be is for `equality` to say
         if isinstance(s, Load) and self._is_computed_again(s, t):
             return self._stored(s, t, where)
         if s.dtype is DType.INDEX and (isinstance(s, Var) or not (loads(s) or loads(t)) or self._known(s, t)):

@@ -15,7 +15,7 @@ NUMERICS = {
     "exact": "every operation as in the kernel, in its order",
     "reassociate": "sums, products, minima and maxima may be taken in another order, a * b + c may be fused",
     "fast": "as reassociate, and approximate functions may stand for exact ones",
-    "mixed": "as fast, and intermediate results may have lower precision",
+    "mixed": "as fast, and copies of inputs may be kept in bfloat16",
 }
 _TEXT = 76
 _MOST_SHAPES = 6

@@ -92,7 +92,7 @@ class MeasuredScorer:
         """
         largest = sorted(self.task.workload.check, key=self.task.workload.bytes_at)[-TOLD_AT:]
         runs = (self.references.expected(s, f) for s in largest for f in self.task.workload.families)
-        loose = too_loose(runs, self.task.outputs)
+        loose = too_loose(runs, self.task.outputs, self.task.workload.numerics)
         if loose is not None:
             raise EvolveError(
                 "task-too-loose",

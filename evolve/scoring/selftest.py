@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from evolve.devices.compare import worst_error
 from evolve.scoring.references import Expected
+from evolve.workload.model import Contract
 
 Result = NDArray[np.generic]
 Wrong = Callable[[Expected, str], Iterable[Result]]
@@ -36,7 +37,18 @@ def _copies(e: Expected, name: str) -> Iterable[Result]:
 
 
 def _less_precise(e: Expected, name: str) -> Iterable[Result]:
-    """Of a float the value rounded as the next smaller format would: 10 bits of a float, 23 of a double."""
+    """Of a float the value with fewer bits: as the next smaller format would have it, 10 of a float, 23 of a
+    double."""
+    yield from _cut(e, name, 0xFFFFE000)
+
+
+def _far_less_precise(e: Expected, name: str) -> Iterable[Result]:
+    """The same where a contract lets inputs be rounded to bfloat16, whose errors of 2^-8 are all
+    counted with one sign: one bit of a float."""
+    yield from _cut(e, name, 0xFFC00000)
+
+
+def _cut(e: Expected, name: str, bits_kept: int) -> Iterable[Result]:
     like = e.inputs[name]
     if like.dtype == np.float64:
         with np.errstate(over="ignore"):
@@ -44,18 +56,21 @@ def _less_precise(e: Expected, name: str) -> Iterable[Result]:
     elif like.dtype == np.float32:
         with np.errstate(over="ignore"):
             bits = e.values[name].astype(np.float32).view(np.uint32)
-        yield (bits & np.uint32(0xFFFFE000)).view(np.float32)
+        yield (bits & np.uint32(bits_kept)).view(np.float32)
 
 
+_PRECISION = "a result of lower precision"
 WRONG: dict[str, Wrong] = {
     "zeros": _zeros,
     "a constant, the mean of the right result": _constant,
     "a copy of an input": _copies,
-    "a result of lower precision": _less_precise,
+    _PRECISION: _less_precise,
 }
 
 
-def too_loose(runs: Iterable[Expected], outputs: Iterable[str]) -> str | None:
+def too_loose(
+    runs: Iterable[Expected], outputs: Iterable[str], numerics: Contract = "reassociate"
+) -> str | None:
     """The first wrong result that no run tells from the right one, in words; None when all are told.
 
     `runs` are sizes and families with their references. A wrong result that is the reference, rounded to its
@@ -63,11 +78,12 @@ def too_loose(runs: Iterable[Expected], outputs: Iterable[str]) -> str | None:
     and one that cannot be made says nothing.
     """
     names = tuple(outputs)
+    wrong = WRONG | ({_PRECISION: _far_less_precise} if numerics == "mixed" else {})
     told: dict[tuple[str, str], bool] = {}
     differs: dict[tuple[str, str], bool] = {}
     for e in runs:
         for name in names:
-            for what, make in WRONG.items():
+            for what, make in wrong.items():
                 key = what, name
                 for got in make(e, name):
                     want, tolerance = e.values[name], e.tolerances[name]

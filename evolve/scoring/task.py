@@ -10,6 +10,7 @@ from evolve.compiler.compile import Source
 from evolve.ir.approximate import approximated
 from evolve.ir.expr import Expr
 from evolve.ir.kernel import Kernel, Module
+from evolve.ir.narrow import rounded_inputs
 from evolve.ir.scope import conjuncts
 from evolve.sol.bound import Bound, bound
 from evolve.target.profile import Profile
@@ -69,6 +70,8 @@ class Task:
     def loosest(self) -> Kernel:
         """The kernel with the largest errors that the contract allows: what bounds of errors are taken of."""
         kernel = self.source.kernel
+        if self.workload.numerics == "mixed":
+            kernel = rounded_inputs(kernel)
         return approximated(kernel) if self.workload.numerics in FAST_CONTRACTS else kernel
 
     @property

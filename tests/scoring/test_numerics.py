@@ -54,6 +54,51 @@ def test_a_fast_program_is_proved_executed_and_right_under_fast_only(kernel: str
     assert refused.verdict == "REFUTED" and {d["code"] for d in refused.diagnostics} == {"E-NUMERICS"}
 
 
+ROUNDED = """
+specialize(M % 16 == 0 and N % 16 == 0 and K % 16 == 0)
+tile([i, j], [16, 16])
+bind(i.o, grid.y)
+bind(j.o, grid.x)
+distribute([i.i, j.i])
+split(k, 16)
+reorder([k.o, i.i.1, j.i.1, k.i])
+A_tile = stage(A, at=k.o, scope=shared)
+bind(A_tile.0, thread.y)
+bind(A_tile.1, thread.x)
+B_tile = stage(B, at=k.o, scope=shared)
+bind(B_tile.0, thread.y)
+bind(B_tile.1, thread.x)
+bind([i.i.0, i.i.1, i.i.2], thread.y)
+bind([j.i.0, j.i.1, j.i.2], thread.x)
+"""
+NARROW = "set_precision(A_tile, bf16)\nset_precision(B_tile, bf16)\n"
+
+
+def test_inputs_in_bfloat16_are_proved_executed_and_right_under_mixed_only() -> None:
+    of = problem("matmul", "mixed")
+    compiled = of.compile(of.parse(ROUNDED + NARROW))
+    assert compiled.verdict == "PROVED", compiled.diagnostics
+    assert len(compiled.premises) == 2
+    workload = replace(of.task.workload, families=("wide",))
+    begun = EstimatedScorer(replace(of.task, workload=workload)).begin(compiled.payload)
+    assert isinstance(begun, Executed), begun
+    # The same text is wrong where the contract does not count what rounding does.
+    strict = replace(of.task, workload=replace(workload, numerics="reassociate"))
+    assert not isinstance(EstimatedScorer(strict).begin(compiled.payload), Executed)
+    default = problem("matmul", "reassociate")
+    refused = default.compile(default.parse(ROUNDED + NARROW))
+    assert {d["code"] for d in refused.diagnostics} == {"E-NUMERICS"}
+
+
+@pytest.mark.parametrize("kernel", ["softmax", "matmul", "gelu", "layernorm"])
+def test_mixed_still_tells_right_from_wrong(kernel: str) -> None:
+    task = problem(kernel, "mixed").task
+    references = References(task)
+    largest = sorted(task.workload.check, key=task.workload.bytes_at)[-2:]
+    runs = [references.expected(s, f) for s in largest for f in task.workload.families]
+    assert too_loose(runs, task.outputs, "mixed") is None
+
+
 @pytest.mark.parametrize("kernel", CASES)
 def test_the_task_still_tells_right_from_wrong(kernel: str) -> None:
     """Zeros, a constant, an input and ten bits of precision less must fail under the looser contract too."""

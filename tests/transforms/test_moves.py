@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from typing import get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,7 +18,8 @@ from evolve.ir.visit import walk
 from evolve.transforms.apply import apply, apply_program
 from evolve.transforms.moves import MoveLimits, legal_moves
 from evolve.transforms.names import NameTable
-from tests.transforms.fixtures import KERNELS, assert_same
+from evolve.workload.model import Contract
+from tests.transforms.fixtures import KERNELS, applied, assert_same
 from tests.transforms.programs import KERNEL_OF, PROGRAMS
 
 ORDER_IS_THE_PROVERS = ("jam", "reorder", "tile", "distribute", "inline", "compute_at")
@@ -150,3 +152,11 @@ def test_random_programs_without_reordering_keep_the_meaning_of_any_kernel(
             assert_same(source, kernel, *wanted)
         except Exception as e:
             raise AssertionError(f"{name} after\n{text}") from e
+
+
+def test_copies_of_inputs_are_offered_for_rounding_under_mixed_only() -> None:
+    staged = applied("softmax", "specialize(cols == 8)\ncopy = stage(x, at=row, scope=register)")
+    for numerics in get_args(Contract):
+        moves = legal_moves(staged.kernel, staged.names, MoveLimits(numerics=numerics))
+        rounded = {m for m in moves if "bf16" in m}
+        assert rounded == ({"set_precision(copy, bf16)"} if numerics == "mixed" else set())

@@ -9,9 +9,10 @@ from evolve.ir.approximate import approximable
 from evolve.ir.data import index_arrays, is_ordered
 from evolve.ir.effects import Mode, effects
 from evolve.ir.expr import Expr, Load, Var
+from evolve.ir.narrow import can_narrow
 from evolve.ir.stmt import Reduce
 from evolve.ir.types import Cache, Priority, Space
-from evolve.ir.visit import leaves, loads, map_expr, walk
+from evolve.ir.visit import leaves, loads, local_buffers, map_expr, walk
 from evolve.transforms.domains.rule import Chosen, rule
 from evolve.transforms.view import View
 from evolve.workload.model import FAST_CONTRACTS
@@ -112,6 +113,13 @@ def computed_loosely(view: View, domain: Domain, chosen: Chosen) -> Iterator[str
     """Buffers for which something is computed that may be approximate, where the contract allows that."""
     if view.limits.numerics in FAST_CONTRACTS:
         yield from approximable(view.kernel)
+
+
+@rule
+def roundable(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
+    """Copies of inputs that may be kept in bfloat16, where the contract allows that."""
+    if view.limits.numerics == "mixed":
+        yield from (b for b in local_buffers(view.kernel.body) if can_narrow(view.kernel, b))
 
 
 @rule
