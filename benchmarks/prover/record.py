@@ -44,29 +44,35 @@ EXAMPLES = 3
 ANSWERS = ("proved", "refuted", "unknown")
 LONG = 60
 """Seconds of processor time for a family."""
-HANGS = 180
+HANGS = 300
 """Seconds without an answer after which a process is ended."""
 LAST = 20
 """Seconds that families under way have when the time is over."""
 FORK = multiprocessing.get_context("fork")
 
 REASONS = {
-    "E-COVERAGE": "a guard that cuts off nothing that counts, as rows that are empty at the sizes tried",
-    "E-DATA-LOOP": "what runs as often as data says is not followed beyond reductions",
+    "E-COVERAGE": "a guard that cuts off nothing that counts at the sizes tried, or more than the source "
+    "does of what is empty",
+    "E-DATA-LOOP": "what runs as often as data says is not followed beyond reductions, or a condition "
+    "that all contents drawn fulfil",
     "E-EXPR": "another expression with the same value, as a store where a sum starts from nothing",
     "E-FLOW": "another cell or statement that holds the same value",
-    "E-REDUCTION": "a minimum or maximum taken twice over the same element, or a sum over one element",
-    "E-VECTOR": "lanes that write one cell the same value",
+    "E-REDUCTION": "a sum that does not start at its identity or counts twice where, at the sizes tried, "
+    "nothing is added",
+    "E-VECTOR": "lanes that write one cell the same value, or that do not run at the sizes tried",
     "E-OWNER": "registers that each thread fills alike, where code generation wants an owner for each",
-    "E-GRID": "a statement outside a grid loop that has one block",
+    "E-GRID": "a statement outside a grid loop that has one block at the sizes tried",
     "E-COMBINE": "a combination that code generation has no shuffle for",
-    "E-ASYNC": "a copy from a window that was filled before, or one in a kernel of several launches",
+    "E-ASYNC": "a copy in a kernel of several launches, or with commits and waits that not all blocks pass",
     "E-BIND": "a loop bound twice to one axis, of which one has one iteration",
     "E-BARRIER": "a condition on a thread that is true for all threads there are",
-    "E-RACE": "threads that do not run at the sizes tried",
-    "E-BOUNDS": "a bound that no premise on an index array gives, though the contents drawn obey it",
+    "E-RACE": "threads that write the same value, or that do not run at the sizes tried",
+    "E-BOUNDS": "an access at other sizes or contents than those tried, or a bound that no premise gives",
     "E-LIMIT": "the question is too large for the prover",
     "E-NONAFFINE": "outside what isl can express",
+    "E-ONLINE": "a sum kept relative to a maximum, to which the prover does not see that something is added "
+    "before it ends, or that the maximum is all of the source's",
+    "E-ORDER": "contributions of rows whose length memory gives are not put in order, and numerics are exact",
     "E-SHARED-SCOPE": "shared memory declared inside a thread loop that has one thread",
     "E-THREADS": "as many threads as a size says: a launch wants a constant",
     "E-UNINIT": "a cell read before it is filled at other sizes than those tried",
