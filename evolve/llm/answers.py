@@ -24,8 +24,12 @@ _OPENING = re.compile(r"[\[{]")
 _THOUGHT = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
 _FENCE = re.compile(r"[ \t]*(```|~~~)[`~]*([^`~]*)")
 _STATEMENT = re.compile(
-    r"(?:[A-Za-z_][\w.]*(?:\s*,\s*[A-Za-z_][\w.]*)*\s*=\s*)?[A-Za-z_]\w*\(.*\)\s*;?\s*(?:#.*)?"
+    r"(?:[A-Za-z_][\w.]*(?:\s*,\s*[A-Za-z_][\w.]*)*\s*=\s*)?[A-Za-z_]\w*\(.*\)\s*+(?:;\s*+)?(?:#.*)?"
 )
+_BETWEEN = re.compile(r"(?<=\));\s*(?=[A-Za-z_])")
+"""Between two statements on one line."""
+_ASIDE = re.compile(r"^//.*|(?<=[);])\s*//[^()]*$")
+"""A comment as C++ has it; `//` in an expression is a quotient."""
 _BULLET = re.compile(r"^\s*(?:\d+[.)]|[-*>])\s+")
 _SAYS = re.compile(
     r"^[\s#/*>_-]*(hypothesis|idea|expected(?: effect)?|effect)[*_]*\s*[:=-]\s*[*_]*\s*(.*)$", re.IGNORECASE
@@ -63,7 +67,8 @@ def read_answer(text: str) -> tuple[Draft, ...]:
 
 def _tidy(draft: Draft) -> Draft:
     """Within limits, lines as the parser reads them."""
-    lines = (_line(raw) for raw in draft.program[:_MOST_BYTES].splitlines())
+    raws = (part for raw in draft.program[:_MOST_BYTES].splitlines() for part in _BETWEEN.split(raw))
+    lines = (_line(raw) for raw in raws)
     program = "".join(f"{line}\n" for line in lines if line)
     return Draft(program, _plain(draft.hypothesis), _plain(draft.expected))
 
@@ -71,7 +76,7 @@ def _tidy(draft: Draft) -> Draft:
 def _line(raw: str) -> str:
     """A line without what models put around statements: numbering, ticks, a semicolon, comments."""
     line = _BULLET.sub("", raw.strip()).strip("`").strip()
-    return line.split("#", 1)[0].strip().rstrip(";").rstrip()
+    return _ASIDE.sub("", line.split("#", 1)[0]).strip().rstrip(";").rstrip()
 
 
 def _plain(text: str) -> str:
@@ -110,10 +115,13 @@ def _drafts(value: Any) -> Iterator[Draft]:
         program = _program(_first(value, _PROGRAM_KEYS))
         if program:
             hypothesis, expected = (_first(value, keys) for keys in (_HYPOTHESIS_KEYS, _EFFECT_KEYS))
-            yield Draft(program, _text(hypothesis), _text(expected))
+            yield Draft(program, _text(hypothesis), _effect(expected))
         inner = _first(value, _LIST_KEYS)
         if isinstance(inner, list | dict):
             yield from _drafts(inner)
+            yield from (
+                Draft(_program(one)) for one in inner if isinstance(one, str | list) and _program(one)
+            )
 
 
 def _first(value: dict[str, Any], keys: Sequence[str]) -> Any:
@@ -128,6 +136,12 @@ def _program(value: Any) -> str:
     if not isinstance(value, str):
         return ""
     return next(("\n".join(body) for _, body in _blocks(value)), value)
+
+
+def _effect(value: Any) -> str:
+    """An effect as text; a number alone is a factor."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return f"{value:g}x" if number else _text(value)
 
 
 def _text(value: Any) -> str:

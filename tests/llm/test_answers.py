@@ -34,6 +34,10 @@ FENCED = f"```\n{PROGRAM}```"
         (SPACED, HYPOTHESIS),
         (json.dumps({"program": PROGRAM, "hypothesis": HYPOTHESIS}), HYPOTHESIS),
         (json.dumps([{"Program": PROGRAM.splitlines(), "Idea": HYPOTHESIS}]), HYPOTHESIS),
+        (json.dumps({"programs": [PROGRAM]}), ""),
+        (json.dumps({"programs": [PROGRAM.splitlines()]}), ""),
+        (f"Hypothesis: {HYPOTHESIS}\n```\n{'; '.join(PROGRAM.splitlines())};\n```", HYPOTHESIS),
+        (PROGRAM.replace("\n", "  // so\n"), ""),
         (
             f"Here:\n```json\n{json.dumps({'programs': [{'code': FENCED, 'why': HYPOTHESIS}]})}\n```",
             HYPOTHESIS,
@@ -44,6 +48,21 @@ FENCED = f"```\n{PROGRAM}```"
 def test_one_program_in_many_forms(said: str, hypothesis: str) -> None:
     (draft,) = read_answer(said)
     assert (draft.program, draft.hypothesis) == (PROGRAM, hypothesis)
+
+
+def test_a_quotient_is_no_comment() -> None:
+    program = "specialize((cols) // 4 == 2)\nspecialize(cols // 4 == 2)\n"
+    (draft,) = read_answer(f"```\n// so\n{program}```")
+    assert draft.program == program
+
+
+@pytest.mark.parametrize(
+    ("expected", "read"),
+    [("2x faster", "2x faster"), (1.8, "1.8x"), (2, "2x"), (True, ""), ([1], ""), (None, "")],
+)
+def test_effects_in_json(expected: object, read: str) -> None:
+    (draft,) = read_answer(json.dumps({"program": PROGRAM, "expected": expected}))
+    assert draft.expected == read
 
 
 def test_several_programs_keep_their_order_and_their_lines() -> None:
@@ -89,6 +108,8 @@ def test_an_answer_is_cut_to_size() -> None:
         "<think>" * 25_000,
         " " * 200_000 + "x",
         "Hypothesis:" * 18_000,
+        ("a()" + " " * 900 + "//(\n") * 200,
+        ("a();" * 240 + "\n") * 200,
         ("a" * 999 + "\n") * 200,
         ("a(" + ")" * 990 + "!\n") * 200,
     ],

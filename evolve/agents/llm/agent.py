@@ -12,6 +12,7 @@ from evolve.agents.llm.lines import reasons
 from evolve.agents.llm.question import Questions
 from evolve.agents.llm.view import parent_of
 from evolve.events.schema import Probed
+from evolve.ir.errors import NegativeAnswerError
 from evolve.llm.answers import Draft, read_answer
 from evolve.llm.faults import Fault, Tokens
 from evolve.llm.patience import Patience
@@ -83,6 +84,8 @@ class LlmAgent:
             drafts = yield from self._programs(context, context.desk)
         except Fault as fault:
             raise self._failed(f"{fault.kind}: {fault.message}", fault.hint, fault.for_good) from None
+        except NegativeAnswerError as error:  # no prompt fits its context
+            raise self._failed(error.message, error.hint, for_good=True) from None
         if not drafts:
             raise self._failed("its answers hold no program")
         parent = parent_of(context)

@@ -11,7 +11,7 @@ from typing import Any
 
 MOST_TEXT = 400
 """Characters of a sentence from elsewhere."""
-_MOST_LINE = 200
+_MOST_LINE = 400
 _SHOWN_SHARE = 0.02
 _UNTOLD = frozenset(("kernel", "exact", "this_input", "depth", "contiguous", "instances"))
 
