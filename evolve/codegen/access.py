@@ -41,6 +41,9 @@ class Accesses:
         ints = [s.name for s in kernel.scalars if s.dtype is DType.I32]
         self.wide, counted = data_loops(kernel, self.sizes)
         self.magnitudes = Magnitudes(self.sizes, ints, self.wide, counted)
+        self.aligned: dict[str, int] = {}
+        """Of arrays that are accessed in vectors the bytes of the widest: what their addresses must be
+        multiples of. Known when the text is."""
         self.buffers: dict[str, Buffer] = {b.name: b for b in kernel.buffers} | local_buffers(kernel.body)
         try:
             self.layouts = register_layouts(kernel)
@@ -94,6 +97,7 @@ class Accesses:
     def load(self, x: Load, place: Place, kind: str = "") -> str:
         """The text that loads an element, or with `kind` the vector of that CUDA type which begins there."""
         element = self.access(x.buffer, x.indices, place)
+        self._aligned(x.buffer, _lanes(kind))
         hinted = self._hinted(self.buffers[x.buffer], kind, is_load=True)
         address = f"reinterpret_cast<const {kind}*>(&{element})" if kind else f"&{element}"
         if hinted is not None:
@@ -103,15 +107,22 @@ class Accesses:
     def store(self, s: Store, value: str, place: Place, kind: str = "") -> str:
         """The statement that stores an element, or with `kind` a vector of that CUDA type from there on."""
         element = self.access(s.buffer, s.indices, place)
+        self._aligned(s.buffer, _lanes(kind))
         hinted = self._hinted(self.buffers[s.buffer], kind, is_load=False)
         address = f"reinterpret_cast<{kind}*>(&{element})" if kind else f"&{element}"
         if hinted is not None:
             return f"{hinted}({address}, {value});"
         return f"*{address} = {value};" if kind else f"{element} = {value};"
 
+    def _aligned(self, buffer: str, lanes: int) -> None:
+        """Notes an access of so many elements at once."""
+        size = lanes * self.buffers[buffer].dtype.size
+        if lanes > 1:
+            self.aligned[buffer] = max(size, self.aligned.get(buffer, 0))
+
     def _hinted(self, b: Buffer, kind: str, *, is_load: bool) -> str | None:
         """The function for accesses to a buffer about which the caches are told something."""
-        lanes = int(kind[-1]) if kind else 1
+        lanes = _lanes(kind)
         if is_plain(b, lanes):
             return None
         known = (LOADS if is_load else STORES).get(b.cache) if b.l2 is Priority.NORMAL else None
@@ -246,3 +257,8 @@ def fits_int(extent: Expr, ranges: Ranges) -> bool:
             return False
     signs = [c for _, c in form.terms]
     return form.constant == 0 and signs.count(1) <= 1 and signs.count(-1) <= 1
+
+
+def _lanes(kind: str) -> int:
+    """Elements of a vector of that CUDA type; 1 without one."""
+    return int(kind[-1]) if kind else 1

@@ -319,6 +319,7 @@ class KernelEmitter(Accesses):
         if not isinstance(s.value, Load) or size not in ASYNCHRONOUS_BYTES:
             raise CodegenError(f"an asynchronous copy takes 4, 8 or 16 bytes, not {size}")
         self.collectives.asynchronous()
+        self._aligned(s.value.buffer, size // s.value.dtype.size)
         target = self.access(s.buffer, s.indices, place)
         source = self.access(s.value.buffer, s.value.indices, place)
         return f"__pipeline_memcpy_async(&{target}, &{source}, {size});"

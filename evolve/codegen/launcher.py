@@ -14,7 +14,7 @@ from evolve.codegen.names import Names, identifiers
 from evolve.codegen.original import launcher_name, without_literals
 from evolve.codegen.rendered import Param, Rendered, RenderedLaunch, RenderedVariant
 from evolve.ir.affine import Ranges
-from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Load, index
+from evolve.ir.expr import TRUE, Binary, BinaryOp, Const, Expr, Load, index
 from evolve.ir.printer import print_expr
 from evolve.ir.scope import conjuncts
 from evolve.ir.visit import variables
@@ -39,7 +39,6 @@ def render_launcher(rendered: Rendered, params: tuple[Param, ...]) -> str:
     sizes = [p for p in params if not p.is_pointer and not p.dtype.is_float]
     wide = own | {p.name: names.fresh(f"{own[p.name]}_") for p in sizes}
     stream = names.fresh("stream")
-    pointers = [own[p.name] for p in params if p.is_pointer]
     lines = [
         "#ifndef __CUDACC_RTC__",
         "// Launches the variant that sizes and addresses allow, else the original.",
@@ -50,13 +49,12 @@ def render_launcher(rendered: Rendered, params: tuple[Param, ...]) -> str:
         ") {",
     ]
     body: list[str] = []
-    aligned, apart, allowed = names.fresh("aligned"), names.fresh("apart"), names.fresh("allowed")
+    apart, allowed = names.fresh("apart"), names.fresh("allowed")
     block, failed = names.fresh("workspace"), names.fresh("failed")
-    if rendered.variants:
-        facts = " && ".join(f"(unsigned long long){p} % 16 == 0" for p in pointers) or "true"
-        body.append(f"    const bool {aligned} = {facts};")
     for v in rendered.variants:
-        terms = [aligned, *(_condition(t, wide) for t in conjuncts((v.guard,)))]
+        aligned = _aligned(v)
+        terms = [f"(unsigned long long){own[n]} % {size} == 0" for n, size in aligned.items() if n in own]
+        terms += [_condition(t, wide) for t in conjuncts((v.guard,)) if t != TRUE]
         # After the guard, which keeps the byte counts within 64 bits.
         terms += [
             f"{apart}({own[a.name]}, {_bytes(a, wide)}, {own[b.name]}, {_bytes(b, wide)})"
@@ -64,7 +62,7 @@ def render_launcher(rendered: Rendered, params: tuple[Param, ...]) -> str:
         ]
         # Last, since it asks the driver. Where a GPU has less shared memory the next variant may do.
         terms += [f"{allowed}({x.kernel}, {x.shared_bytes})" for x in v.launches if x.shared_bytes]
-        body.append(f"    if ({' && '.join(terms)}) {{")
+        body.append(f"    if ({' && '.join(terms)}) {{" if terms else "    {")
         shared = {p.name: p for x in v.launches for p in x.params if p.is_scratch}
         at = {name: names.fresh(name) for name in shared}
         body += _allocated(shared, at, wide, (block, failed, stream))
@@ -75,7 +73,10 @@ def render_launcher(rendered: Rendered, params: tuple[Param, ...]) -> str:
             f"        cudaFreeAsync({block}, {stream});",
         ] * bool(at)
         body += [f"        return {failed if at else 'cudaGetLastError()'};", "    }"]
-    body += _launch(rendered.original, own, wide, stream, "    ")
+        if not terms:
+            break
+    else:
+        body += [*_launch(rendered.original, own, wide, stream, "    "), "    return cudaGetLastError();"]
     used = identifiers("\n".join(body))
     lines += [
         f"    const long long {wide[n]} = (long long){own[n]};"
@@ -98,7 +99,7 @@ def render_launcher(rendered: Rendered, params: tuple[Param, ...]) -> str:
             "        return false;",
             "    };",
         ]
-    end = ["    return cudaGetLastError();", "}", "#endif"]
+    end = ["}", "#endif"]
     return "\n".join([*lines, *body, *end, *(f"#undef {m}" for m in _macros(rendered.text))]) + "\n"
 
 
@@ -136,6 +137,14 @@ def _allocated(
         start = " + ".join([block, *sizes[:i]])
         lines.append(f"{p.dtype.c_name}* const {at[p.name]} = ({p.dtype.c_name}*)({start});")
     return [f"        {t}" for t in lines]
+
+
+def _aligned(v: RenderedVariant) -> dict[str, int]:
+    """The bytes that addresses must be multiples of, for the widest access in any launch."""
+    found: dict[str, int] = {}
+    for p in (p for x in v.launches for p in x.params if p.aligned):
+        found[p.name] = max(p.aligned, found.get(p.name, 0))
+    return found
 
 
 def _must_be_apart(v: RenderedVariant, params: tuple[Param, ...]) -> list[tuple[Param, Param]]:

@@ -27,7 +27,7 @@ from evolve.ir.visit import local_buffers, variables, walk
 WIDTH = 100
 
 ASSUMPTIONS = (
-    "arrays do not overlap, and each starts at an address that is a multiple of 16 bytes",
+    "arrays do not overlap",
     "nothing else writes or updates the arrays while it runs",
 )
 """What the text takes for granted besides the guards. Updates of the source may have been atomic."""
@@ -186,7 +186,7 @@ def _heading(name: str, guard: Expr, e: EmittedKernel, kernel: Kernel) -> list[N
     if terms:
         out += [line(f"// {t}") for t in _wrapped("Valid when ", terms)]
     out.append(line(f"// Relies on this: {ASSUMPTIONS[0]}."))
-    others = [ASSUMPTIONS[1], *(print_premise(c) for c in kernel.contents)]
+    others = [*_alignments(e.params), *ASSUMPTIONS[1:], *(print_premise(c) for c in kernel.contents)]
     out += [line(f"// And on this: {x}.") for x in others]
     used = approximate_calls(kernel)
     if used:
@@ -198,6 +198,13 @@ def _heading(name: str, guard: Expr, e: EmittedKernel, kernel: Kernel) -> list[N
                 line(f"// {size} is how long {' and '.join(long)} must be, along the first dimension.")
             )
     return out
+
+
+def _alignments(params: tuple[Param, ...]) -> Iterator[str]:
+    """That arrays which are accessed in vectors begin where these can."""
+    for size in sorted({p.aligned for p in params if p.aligned}, reverse=True):
+        names = [p.name for p in params if p.aligned == size]
+        yield f"{' and '.join(names)} start{'s' * (len(names) == 1)} at a multiple of {size} bytes"
 
 
 def _wrapped(head: str, items: list[str]) -> list[str]:

@@ -21,7 +21,8 @@ Dims = tuple[Expr, Expr, Expr]
 class Param:
     """One parameter of an emitted kernel. `dtype` is that of the element for a pointer.
 
-    `extents`, in elements, are known of the original's arrays and of scratch memory only.
+    `extents`, in elements, are known of the original's arrays and of scratch memory only. `aligned`: the
+    bytes that the address of an array must be a multiple of, for the widest access; 0: just its type's.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Param:
     is_const: bool = False
     extents: tuple[Expr, ...] = ()
     is_scratch: bool = False
+    aligned: int = 0
 
 
 @dataclass(frozen=True)

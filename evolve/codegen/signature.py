@@ -19,7 +19,8 @@ def params(a: Accesses) -> tuple[Param, ...]:
     globals_ = {b.name: b for b in a.kernel.buffers}
     for name in a.kernel.params:
         if name in globals_:
-            out.append(Param(name, globals_[name].dtype, True, name not in a.written))
+            aligned = a.aligned.get(name, 0)
+            out.append(Param(name, globals_[name].dtype, True, name not in a.written, aligned=aligned))
         else:
             out.append(Param(name, a.kernel.scalar(name).dtype, False))
     return tuple(out)

@@ -74,9 +74,8 @@ cudaError_t launch_vecadd(
     const auto apart = [](const void* a, long long a_size, const void* b, long long b_size) {
         return (const char*)a + a_size <= b || (const char*)b + b_size <= a;
     };
-    const bool aligned = (unsigned long long)a % 16 == 0 && (unsigned long long)b % 16 == 0 \
-&& (unsigned long long)c % 16 == 0;
-    if (aligned && n_ % 4 == 0 && n_ <= 2147482624 && n_ >= 1 \
+    if ((unsigned long long)a % 16 == 0 && (unsigned long long)b % 16 == 0 \
+&& (unsigned long long)c % 16 == 0 && n_ % 4 == 0 && n_ <= 2147482624 && n_ >= 1 \
 && apart(a, 4LL * n_, c, 4LL * n_) && apart(b, 4LL * n_, c, 4LL * n_)) {
         if ((n_ + 1023) / 1024 > 0) vecadd_v1<<<dim3((unsigned int)((n_ + 1023) / 1024)), \
 dim3((unsigned int)(256)), 0, stream>>>(a, b, c, n);
@@ -129,7 +128,7 @@ def test_names_of_the_user_and_what_nothing_uses() -> None:
     text = launcher_of(LONG, "specialize(n % 1024 == 0)\n" + PROGRAM)
     launcher = text[text.index("#ifndef __CUDACC_RTC__") :]
     assert "    float* aligned,\n    const float* apart,\n" in launcher
-    assert "const bool aligned_2 = (unsigned long long)aligned % 16 == 0" in launcher
+    assert "if ((unsigned long long)aligned % 16 == 0 && (unsigned long long)apart % 16 == 0" in launcher
     assert "apart_2(aligned, 4LL * n_, apart, 4LL * n_)" in launcher
     assert "(long long)unused" not in launcher, "a size that nothing needs has no copy"
     assert "const int n =" not in text, "the kernel's body does not use it: the grid covers it exactly"
@@ -267,3 +266,29 @@ def test_the_file_compiles_without_a_warning() -> None:
     text = launcher_of(OWN, f"set_precision(y, fast)\n{PROGRAM}", "fast")
     done = compile_with_nvcc(text, "sm_90", ("-Werror", "all-warnings"))
     assert done.ok, done.log
+
+
+def test_alignment_is_asked_where_there_are_vectors_only() -> None:
+    text = launcher_of(GATHER, "split(i, 64)\nbind(i.o, grid.x)\nbind(i.i, thread.x)")
+    assert "% 16" not in text and "at a multiple" not in text
+    pairs = launcher_of(LONG, "specialize(n % 1024 == 0)\n" + PROGRAM.replace("4", "2"))
+    assert "if ((unsigned long long)aligned % 8 == 0 && (unsigned long long)apart % 8 == 0 &&" in pairs
+    assert "// And on this: aligned and apart start at a multiple of 8 bytes.\n" in pairs
+    staged = "specialize(n % 1024 == 0)\nsplit(i, 1024)\nstage(apart, at=i.o, scope=shared)\n"
+    copies = staged + "split(apart_s.0, 4)\nbind(i.o, grid.x)\nbind([i.i, apart_s.0.o], thread.x)\n"
+    text = launcher_of(LONG, copies + "vectorize(apart_s.0.i, 4)\n")
+    assert "(unsigned long long)apart % 16 == 0" in text and "aligned %" not in text
+
+
+ALONE = """
+__global__ void alone(float* y) {
+    int i = threadIdx.x;
+    if (i < 64) y[i] = 1.0f;
+}
+"""
+
+
+def test_what_depends_on_nothing_has_no_other_way() -> None:
+    text = launcher_of(ALONE, "bind(i, thread.x)")
+    launcher = text[text.index("#ifndef __CUDACC_RTC__") :]
+    assert "alone_v1<<<" in launcher and "alone_original" not in launcher and "if (" not in launcher
