@@ -6,6 +6,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
 from evolve.dsl.diagnostic import Diagnostic
 from evolve.ir.expr import Binary, Expr
@@ -76,7 +77,7 @@ def prove(
     if key in memo:
         memo.move_to_end(key)
         return memo[key]
-    verdict = _prove(source, target, limits, skip)
+    verdict = _in_one_order(source, target, limits, skip, _prove(source, target, limits, skip))
     memo[key] = verdict
     if len(memo) > _KEEP_VERDICTS:
         memo.popitem(last=False)
@@ -144,6 +145,27 @@ def _prove(source: Kernel, target: Kernel, limits: Limits, skip: Collection[str]
         tuple(runs),
         premises,
     )
+
+
+def _in_one_order(
+    source: Kernel, target: Kernel, limits: Limits, skip: Collection[str], verdict: Verdict
+) -> Verdict:
+    """Under `exact`, where a sum of the source stands for none that has its terms in another order, what is
+    refused for want of a statement and would else be right is refused for that."""
+    codes = {d.code for d in verdict.diagnostics}
+    if limits.numerics != "exact" or "E-COVERAGE" not in codes or "E-ORDER" in codes:
+        return verdict
+    if not prove(source, target, replace(limits, numerics="reassociate"), skip=skip).proved:
+        return verdict
+    (left_out, *_) = (d for d in verdict.diagnostics if d.code == "E-COVERAGE")
+    reason = Diagnostic(
+        "E-NUMERICS",
+        f"{left_out.message}: what is added up elsewhere in its place may be in another order, and numerics "
+        "are exact",
+        witness=left_out.witness,
+        repair="leave the statement out, or run with --numerics reassociate",
+    )
+    return replace(verdict, diagnostics=(reason,))
 
 
 def _premises(proof: Proof, limits: Limits) -> tuple[str, ...]:

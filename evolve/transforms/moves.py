@@ -25,6 +25,8 @@ from evolve.transforms.view import MoveLimits, View
 __all__ = ["MoveLimits", "candidates", "legal_moves"]
 
 DEFAULT = MoveLimits()
+_REGROUPING = ("reuse",)
+"""Primitives that take sums of the same terms for equal."""
 
 
 def legal_moves(kernel: Kernel, names: NameTable, limits: MoveLimits = DEFAULT) -> list[str]:
@@ -44,7 +46,7 @@ def legal_moves(kernel: Kernel, names: NameTable, limits: MoveLimits = DEFAULT) 
                 result, _ = TRANSFORMS[statement.primitive](Call(kernel, names, statement))
             except RefusedError:
                 continue
-            if limits.numerics == "exact" and not in_chains(result):
+            if limits.numerics == "exact" and (statement.primitive in _REGROUPING or not in_chains(result)):
                 continue
             if fit.keeps(result):
                 out.extend(texts)

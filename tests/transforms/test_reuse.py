@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from evolve.compiler.compile import finish
+from evolve.dsl.parser import parse
+from evolve.frontend.lift import lift
 from evolve.ir.expr import Expr, Load, index
 from evolve.ir.kernel import Kernel
 from evolve.ir.visit import map_block_exprs, map_expr, walk
 from evolve.legality.prove import prove
-from evolve.legality.verdict import Status
-from evolve.transforms.moves import legal_moves
+from evolve.legality.verdict import Limits, Status
+from evolve.transforms.apply import apply_program
+from evolve.transforms.moves import MoveLimits, legal_moves
+from evolve.transforms.names import NameTable
 from tests.transforms.fixtures import KERNELS, applied, assert_same
 
 CHUNKS = (
@@ -59,3 +64,29 @@ def test_scores_in_place_of_weights_are_refused() -> None:
     kernel = applied("scores", f"{CHUNKS}\nreuse(s, instead_of=p)").kernel
     verdict = prove(KERNELS["scores"](), kernel)
     assert verdict.status is Status.REFUTED
+
+
+SUMS = """
+__global__ void sums(const float *x, float *y, float *z, int n) {
+    int r = blockIdx.x * blockDim.x + threadIdx.x;
+    if (r >= n) return;
+    float s = 0.0f, t = 0.0f;
+    for (int k = 0; k < 32; k++) { s += x[r * 32 + k]; t += x[r * 32 + k]; }
+    y[r] = s;
+    z[r] = 2.0f * t;
+}
+"""
+
+
+def test_under_exact_no_sum_stands_for_another() -> None:
+    source = lift("k.cu", None, SUMS).kernel
+    at = apply_program(source, parse("reuse(s, instead_of=t)"))
+    target = finish(at.kernel)
+    assert prove(source, target).proved
+    refused = prove(source, target, Limits(numerics="exact"))
+    (reason,) = refused.diagnostics
+    assert refused.status is Status.REFUTED and reason.code == "E-NUMERICS" and "order" in reason.message
+    assert reason.repair == "leave the statement out, or run with --numerics reassociate"
+    for numerics, offered in (("exact", False), ("reassociate", True)):
+        moves = legal_moves(source, NameTable(), MoveLimits(numerics=numerics))
+        assert any(m.startswith("reuse") for m in moves) == offered
