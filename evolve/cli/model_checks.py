@@ -30,11 +30,19 @@ def model_probes(text: str, api_base: str | None, context: int | None) -> Iterat
     from evolve.llm.probe import reach
 
     model = read_model(text, api_base)
-    there = has_key(model.key_name)
+    named = [] if model.key_name is None or not has_key(model.key_name) else [model.key_name]
     client = Client(model, _LIMIT_S, _TOKENS)
     where = model.api_base or "its own server"
-    key = f"{model.key_name} is {'set' if there else 'not set, and a server of your own may want none'}"
     answered: list[float] = []
+
+    def keys() -> str:
+        found = named if model.key_name is not None else client.about()["keys"]
+        missing = f"{model.key_name} is not" if model.key_name is not None else "no key is"
+        return (
+            f"{', '.join(found)} is set"
+            if found
+            else f"{missing} set, and a server of your own may want none"
+        )
 
     def reached() -> str:
         answered.append(reach(client))
@@ -52,7 +60,7 @@ def model_probes(text: str, api_base: str | None, context: int | None) -> Iterat
 
     try:
         yield (
-            ("model key", lambda: key, True),
+            ("model key", keys, True),
             ("model answers", reached, True),
             ("model context", then(lambda: _context(client, context)), True),
             ("model tokens", then(lambda: _tokens(client)), True),

@@ -10,11 +10,9 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from evolve.ir.errors import EvolveError
 from evolve.llm.faults import Fault, Tokens
 from evolve.llm.keys import blot_keys, has_key
 from evolve.llm.model import Model
@@ -63,9 +61,7 @@ class Client:
         return made
 
     def _open(self, model: Model, limit_s: float, most_tokens: int) -> None:
-        if find_spec("openai") is None:
-            hint = "pip install openai, or pip install 'evolve[llm]'"
-            raise EvolveError("no-llm-extra", "--agent llm needs the package openai", hint=hint)
+        model.require_client()
         self.model, self.limit_s, self.most_tokens = model, limit_s, most_tokens
         self.grammar_field = "grammar"
         self._number = 0
@@ -83,7 +79,6 @@ class Client:
         most = self.most_tokens if request.most_tokens is None else request.most_tokens
         return self._begin(
             {
-                "model": self.model.name,
                 "messages": [dict(one) for one in request.messages],
                 "grammar": request.grammar,
                 "grammar_field": self.grammar_field,
@@ -103,6 +98,12 @@ class Client:
         if self.model.api_base is None:
             raise Fault("bad-request", "only a server of --api-base is asked what it tells of itself")
         return json.loads(self.answer(self._begin({"look": path, "body": body}), wait).text)
+
+    def about(self) -> dict[str, Any]:
+        """`keys`, the names of those that the server is told; `max_input_tokens` and `max_output_tokens`, as
+        litellm's table has them, not of a server of one's own. Raises Fault `client-died`."""
+        known: dict[str, Any] = json.loads(self.answer(self._begin({"about": True})).text)
+        return known
 
     def _begin(self, told: Mapping[str, Any]) -> int:
         self._number += 1
@@ -180,14 +181,15 @@ def _read(reply: Mapping[str, Any]) -> Answer:
     seconds = reply["seconds"]
     tokens = Tokens(reply.get("prompt_tokens"), reply.get("completion_tokens"), reply.get("cached_tokens"))
     if "fault" in reply:
-        raise Fault(reply["fault"], reply["message"], reply.get("after_s", 0.0), tokens, seconds)
+        after_s, usd = reply.get("after_s", 0.0), reply.get("usd")
+        raise Fault(reply["fault"], reply["message"], after_s, tokens, seconds, usd)
     return Answer(reply["text"], reply["finish"] == "cut", tokens, seconds, reply.get("usd"))
 
 
 def _start(model: Model) -> subprocess.Popen[bytes]:
     """The courier, which inherits the environment as it is: nothing here copies a key."""
-    model.require_key(has_key(model.key_name))
-    told = (model.protocol, model.key_name, model.api_base or "", "local" if model.is_local else "")
+    model.require_key(model.key_name is not None and has_key(model.key_name))
+    told = (model.client, model.text, model.api_base or "", "local" if model.is_local else "")
     return subprocess.Popen(
         [sys.executable, "-P", "-c", _RUN, str(_ROOT), *told],
         stdin=subprocess.PIPE,

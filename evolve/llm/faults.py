@@ -14,6 +14,7 @@ Kind = Literal[
     "empty",
     "refusal",
     "wrong-key",
+    "no-key",
     "no-quota",
     "unknown-model",
     "bad-request",
@@ -23,13 +24,14 @@ KINDS: tuple[str, ...] = get_args(Kind)
 
 AGAIN = frozenset(("timeout", "unreachable", "rate-limited", "server-error", "malformed", "empty"))
 """What may be gone the next time."""
-FOR_GOOD = frozenset(("wrong-key", "no-quota", "unknown-model", "client-died"))
+FOR_GOOD = frozenset(("wrong-key", "no-key", "no-quota", "unknown-model", "client-died"))
 """What no waiting mends: somebody has to do something."""
 
 HELP = {
     "timeout": "the server may be overloaded; --model-timeout gives it longer",
     "unreachable": "is the server running, and the address right?",
     "wrong-key": "set the key of the environment that belongs to this server",
+    "no-key": "export the key, or name a server of your own with --api-base",
     "no-quota": "the account has nothing left to spend",
     "unknown-model": "ask the server which models it has (GET /v1/models)",
 }
@@ -49,17 +51,23 @@ NONE = Tokens()
 
 
 class Fault(Exception):  # noqa: N818  (the model's or the network's, and the run goes on)
-    """A request without a usable answer. `after_s`: how long the server wants to be left alone; `tokens` and
-    `seconds` are what it cost all the same."""
+    """A request without a usable answer. `after_s`: how long the server wants to be left alone; `tokens`,
+    `seconds` and `usd` are what it cost all the same, as far as that is known."""
 
     def __init__(
-        self, kind: str, message: str, after_s: float = 0.0, tokens: Tokens = NONE, seconds: float = 0.0
+        self,
+        kind: str,
+        message: str,
+        after_s: float = 0.0,
+        tokens: Tokens = NONE,
+        seconds: float = 0.0,
+        usd: float | None = None,
     ) -> None:
         super().__init__(message)
         self.kind = kind if kind in KINDS else "malformed"
         self.message = message
         self.after_s = after_s
-        self.tokens, self.seconds = tokens, seconds
+        self.tokens, self.seconds, self.usd = tokens, seconds, usd
 
     @property
     def again(self) -> bool:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from importlib.util import find_spec
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from evolve.ir.errors import EvolveError
 
-KEY_OF = {"openai": "OPENAI_API_KEY"}
-"""The variable of the environment that holds the key, for each protocol that is spoken."""
+KEY_OF = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
+"""The variable of the environment that holds the key, for the protocols that have a client of their own."""
+LITELLM = "litellm"
+"""The client of all others."""
+_PROVIDER = re.compile("[a-z][a-z0-9_-]*")
 _OTHERS = (
-    "servers that speak OpenAI's chat protocol (vLLM, Ollama, llama.cpp and others) are reached by "
-    "--model openai/NAME --api-base http://HOST:PORT/v1"
+    "such as openai/NAME, anthropic/NAME, or ollama/NAME and what else litellm knows; servers that speak "
+    "OpenAI's chat protocol (vLLM, llama.cpp and others) are reached by "
+    "openai/NAME --api-base http://HOST:PORT/v1"
 )
 
 
@@ -30,9 +36,9 @@ class Model:
         return f"{self.protocol}/{self.name}"
 
     @property
-    def key_name(self) -> str:
-        """The variable of the environment that holds the key."""
-        return KEY_OF[self.protocol]
+    def client(self) -> str:
+        """The package that speaks to it."""
+        return self.protocol if self.protocol in KEY_OF else LITELLM
 
     @property
     def is_local(self) -> bool:
@@ -43,9 +49,20 @@ class Model:
         except ValueError:
             return host == "localhost"
 
+    @property
+    def key_name(self) -> str | None:
+        """The variable that holds the key; None where only litellm knows it."""
+        return KEY_OF.get(self.protocol)
+
+    def require_client(self) -> None:
+        """Raises EvolveError `no-llm-extra` where the package is not installed."""
+        if find_spec(self.client) is None:
+            hint = f"pip install {self.client}, or pip install 'evolve[llm]'"
+            raise EvolveError("no-llm-extra", f"{self.text} needs the package {self.client}", hint=hint)
+
     def require_key(self, there: bool) -> None:
         """Raises EvolveError `no-key` where none is there and the protocol's own server is asked."""
-        if not there and self.api_base is None:
+        if not there and self.api_base is None and self.key_name is not None:
             message = f"{self.text} needs a key, and {self.key_name} is not set"
             hint = f"export {self.key_name}=…, or name a server of your own with --api-base"
             raise EvolveError("no-key", message, hint=hint)
@@ -55,10 +72,9 @@ def read_model(text: str | None, api_base: str | None) -> Model:
     """The model that the options name. Raises EvolveError `unknown-model` or `usage`."""
     if not text:
         raise EvolveError("usage", "--agent llm needs --model", hint="such as --model openai/NAME")
-    protocol, slash, name = text.partition("/")
-    if protocol not in KEY_OF or not slash or not name.strip() or not text.isprintable():
-        known = ", ".join(f"{one}/NAME" for one in KEY_OF)
-        raise EvolveError("unknown-model", f"--model {text!r} is not one of {known}", hint=_OTHERS)
+    protocol, _, name = text.partition("/")
+    if _PROVIDER.fullmatch(protocol) is None or not name.strip() or not text.isprintable():
+        raise EvolveError("unknown-model", f"--model {text!r} is not PROVIDER/NAME", hint=_OTHERS)
     return Model(protocol, name, None if api_base is None else _address(api_base))
 
 

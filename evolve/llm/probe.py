@@ -50,6 +50,10 @@ class Asked(Protocol):
         """The JSON at a path of the server's root. Raises Fault."""
         ...
 
+    def about(self) -> Mapping[str, Any]:
+        """What is known of the model without asking its server."""
+        ...
+
 
 @dataclass(frozen=True)
 class Probe:
@@ -120,7 +124,7 @@ def context_of(client: Asked, given: int | None = None) -> tuple[int, str]:
 
     Raises NegativeAnswerError `model-failed` where it is too small for any prompt.
     """
-    found = next(_told(client), None) if client.model.api_base is not None else None
+    found = next(_told(client), None) if client.model.api_base is not None else _listed(client)
     if found is not None and (given is None or found[0] <= given):
         context, source = found
     elif given is not None:
@@ -146,6 +150,11 @@ def _told(client: Asked) -> Iterator[tuple[int, str]]:
         size = None if page is None else _size(read(page, name))
         if size is not None:
             yield size, path
+
+
+def _listed(client: Asked) -> tuple[int, str] | None:
+    size = _size(client.about().get("max_input_tokens"))
+    return None if size is None else (size, "litellm's table")
 
 
 def _page(client: Asked, path: str, body: Mapping[str, Any] | None) -> Any:

@@ -2,57 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import openai
 
-from evolve.llm.protocols.reply import (
-    NO_KEY,
-    Asked,
-    Reply,
-    Speaker,
-    count,
-    fault,
-    of_connection,
-    of_status,
-    said,
-)
+from evolve.llm.model import KEY_OF
+from evolve.llm.protocols.reply import NO_KEY, Asked, Reply, Speaker, count, fault, of_error, said
+
+KEY = KEY_OF["openai"]
 
 
-def speaker(key: str, base: str | None) -> Speaker:
+def keys(model: str, held: Mapping[str, str], base: str | None) -> set[str]:
+    """The variables that this model's server is told."""
+    return {KEY}
+
+
+def speaker(model: str, held: Mapping[str, str], base: str | None) -> Speaker:
     """Asks the server at `base`, OpenAI's own where that is None."""
-    client = openai.AsyncOpenAI(api_key=key or NO_KEY, base_url=base, max_retries=0)
+    client = openai.AsyncOpenAI(api_key=held.get(KEY) or NO_KEY, base_url=base, max_retries=0)
 
     async def ask(asked: Asked) -> Reply:
-        return _read(await client.chat.completions.create(**_arguments(asked, base is not None)))
+        most = "max_completion_tokens" if base is None else "max_tokens"  # others know the older name
+        arguments = {
+            "model": model,
+            "messages": asked["messages"],
+            "timeout": asked["limit_s"],
+            most: asked["most_tokens"],
+            **options(asked, base is not None),
+        }
+        if asked["grammar"] is not None and base is not None:
+            field = asked["grammar_field"]
+            told = {"grammar": asked["grammar"]} if field == "structured_outputs" else asked["grammar"]
+            arguments["extra_body"] = {field: told}
+        return read(await client.chat.completions.create(**arguments))
 
     return ask
 
 
-def _arguments(asked: Asked, own: bool) -> dict[str, Any]:
-    """Of `create`. `own`: a server of one's own, which knows the older name of the limit."""
-    arguments = {
-        "model": asked["model"],
-        "messages": asked["messages"],
-        "timeout": asked["limit_s"],
-        "max_tokens" if own else "max_completion_tokens": asked["most_tokens"],
-    }
-    for name in ("temperature", "stop"):
-        if asked[name] is not None:
-            arguments[name] = asked[name]
+def options(asked: Asked, own: bool) -> dict[str, Any]:
+    """Arguments that a request need not have. `own`: of a server of one's own."""
+    told = {name: asked[name] for name in ("temperature", "stop") if asked[name] is not None}
     if asked["schema"] is not None:
         schema = {"name": "answer", "schema": asked["schema"], "strict": True}
-        arguments["response_format"] = {"type": "json_schema", "json_schema": schema}
+        told["response_format"] = {"type": "json_schema", "json_schema": schema}
     if asked["seed"] is not None and own:
-        arguments["seed"] = asked["seed"]
-    if asked["grammar"] is not None and own:
-        field = asked["grammar_field"]
-        told = {"grammar": asked["grammar"]} if field == "structured_outputs" else asked["grammar"]
-        arguments["extra_body"] = {field: told}
-    return arguments
+        told["seed"] = asked["seed"]
+    return told
 
 
-def _read(completion: Any) -> Reply:
+def read(completion: Any) -> Reply:
     """The answer of a completion. What a server sends need not be one: nothing in it is taken on trust."""
     choices = getattr(completion, "choices", None)
     choice = choices[0] if isinstance(choices, list) and choices else None
@@ -75,15 +74,4 @@ def _read(completion: Any) -> Reply:
 
 def read_error(error: Exception) -> Reply:
     """What an error of the package says."""
-    match error:
-        case openai.APITimeoutError():
-            return fault("timeout", "no answer in time")
-        case openai.APIStatusError():
-            code = getattr(error, "code", None)
-            return of_status(error.status_code, error.message, error.response.headers, code)
-        case openai.APIConnectionError():
-            return of_connection(error)
-        case openai.APIError() | ValueError():
-            return fault("malformed", f"the answer cannot be read: {error}")
-        case _:
-            return fault("malformed", f"{type(error).__name__}: {error}")
+    return of_error(error, openai)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 Asked = Mapping[str, Any]
-"""A request as it came through the pipe: the fields of `llm.request.Request`, `model` and `limit_s`."""
+"""A request as it came through the pipe: the fields of `llm.request.Request`, and `limit_s`."""
 Reply = dict[str, Any]
 Speaker = Callable[[Asked], Awaitable[Reply]]
 """Asks a model once; raises whatever its library does."""
@@ -57,14 +57,39 @@ def of_status(status: int, message: str, headers: Mapping[str, str], code: Any =
     return fault("bad-request", text)
 
 
+def of_error(error: Exception, package: Any) -> Reply:
+    """An error of openai's package, or of one with the same classes."""
+    match error:
+        case package.APITimeoutError():
+            return fault("timeout", "no answer in time")
+        case package.APIStatusError():
+            return of_status(
+                error.status_code, error.message, error.response.headers, getattr(error, "code", None)
+            )
+        case package.APIConnectionError():
+            return of_connection(error)
+        case package.APIError() | ValueError():
+            return fault("malformed", f"the answer cannot be read: {error}")
+        case _ if "TransportError" in {kind.__name__ for kind in type(error).__mro__}:  # in midst of a stream
+            return of_connection(error)
+        case _:
+            return fault("malformed", f"{type(error).__name__}: {error}")
+
+
 def of_connection(error: BaseException) -> Reply:
     """A connection that was not made, or ended early: what its innermost cause says."""
-    chain = [error]
-    while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
-        chain.append(cause)
+    chain = causes(error)
     what = next((f"{type(one).__name__}: {one}" for one in reversed(chain) if str(one)), str(error))
     made = not {"ConnectError", "ConnectTimeout"} & {type(one).__name__ for one in chain}
     return fault("unreachable", f"the connection broke off: {what}" if made else what)
+
+
+def causes(error: BaseException) -> list[BaseException]:
+    """An error and what it came from, the first cause last."""
+    chain = [error]
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
+        chain.append(cause)
+    return chain
 
 
 def _seconds(text: str | None) -> float:
