@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 def command(
     primitive: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="One primitive or pattern in full; all in brief if not given."),
+        typer.Argument(
+            metavar="NAME", help="A primitive, pattern or code in full; all in brief if not given."
+        ),
     ] = None,
     reference: Annotated[
         str | None,
@@ -31,7 +33,7 @@ def command(
     The primitives, what each means, when it is legal, and examples; patterns, which stand for programs.
     """
     from evolve.cli.output import Output
-    from evolve.dsl.reference import brief, compact_reference, full_reference, page
+    from evolve.dsl.reference import brief, code_page, compact_reference, full_reference, page
     from evolve.dsl.reference import codes as code_list
     from evolve.dsl.registry import aliases, patterns, primitives, refusals, statements
     from evolve.dsl.schema import program_schema
@@ -57,11 +59,19 @@ def command(
                 output.document({"reference": texts[reference]()})
             output.text(texts[reference]())
             return 0
+        if primitive is not None and primitive in refusals():
+            found = refusals()[primitive]
+            if output.as_json:
+                output.document({"codes": [asdict(found)]})
+            output.text(code_page(found))
+            return 0
         wanted = list(primitives().values())
         if primitive is not None:
             name = aliases()[primitive][0] if primitive in aliases() else primitive
             if name not in known:
                 hint = f"statements: {', '.join(known)}"
+                if primitive.startswith("E-"):
+                    hint = "codes: evolve dsl --codes"
                 raise EvolveError("unknown-primitive", f"there is no primitive {primitive!r}", hint=hint)
             wanted = [known[name]]
         if output.as_json:

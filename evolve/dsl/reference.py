@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from evolve.dsl.registry import PARAMETER_TYPES, Parameter, Primitive, patterns, refusals, statements
+from evolve.dsl.registry import (
+    PARAMETER_TYPES,
+    Parameter,
+    Primitive,
+    Refusal,
+    patterns,
+    refusals,
+    statements,
+)
 
 INTRODUCTION = """\
 A program is one statement a line; `#` starts a comment. Results may be named, `co, ci = split(c, 64)`;
@@ -61,7 +69,7 @@ def full_reference() -> str:
 
 def brief() -> str:
     """The list that `evolve dsl` shows."""
-    lines = [INTRODUCTION, "`evolve dsl NAME` tells more."]
+    lines = [INTRODUCTION, "`evolve dsl NAME` tells more, `evolve dsl CODE` what a refusal means."]
     for family, members in by_family(statements().values()):
         lines += ["", family]
         for one in members:
@@ -76,6 +84,22 @@ def codes() -> str:
         lines += [f"{one.code}: {'; '.join(one.when)}"]
         lines += [f"    by {', '.join(one.given_by)}"] if one.given_by else []
         lines += [f"    help: {one.repair}"] if one.repair else []
+    return "\n".join(lines)
+
+
+def code_page(one: Refusal) -> str:
+    """All that is known of one code: when it is given and by what, what helps, and programs that get it."""
+    lines = [one.code, ""]
+    by: dict[str, list[str]] = {when: [] for when in one.when}
+    for name in one.given_by:
+        for when in (r.when for r in statements()[name].rejections if r.code == one.code):
+            by[when].append(name)
+    lines += [f"  {', '.join(names)}: {when}" if names else f"  {when}" for when, names in by.items()]
+    lines += ["", f"help: {one.repair}"] if one.repair else []
+    for name in one.given_by:
+        for example in (e for e in statements()[name].examples if e.refused == one.code):
+            lines += ["", f"on {example.kernel}:"]
+            lines += [f"    {line}" for line in example.program.rstrip().splitlines()]
     return "\n".join(lines)
 
 

@@ -249,7 +249,7 @@ class Variables(Evaluator):
     def _leaf(self, place: Load, value: Data, duties: frozenset[Duty], line: int) -> None:
         """A store, or reductions where a loop accumulates into a place that does not move with it."""
         parts = updates(place, value.expr) if self._accumulates(place) else None
-        if parts is not None and isinstance(value.expr, Select):
+        if parts is not None and isinstance(value.expr, Select) and value.expr.dtype.is_float:
             self._thread.notes.add(f"line {line}: the maximum or minimum is that of numbers, not of NaNs")
         span = self._span(line)
         if parts is None:

@@ -92,8 +92,8 @@ CAUSES: Mapping[str, tuple[tuple[str, ...], str]] = {
         "warps meet at barriers every few instructions; reduce with shuffles, or do more between barriers",
     ),
     "atomics": (
-        ("block_reduce", "warp_reduce", "accumulate_in_register", "grid_reduce"),
-        "many atomic updates; combine within the block first",
+        ("block_reduce", "warp_reduce", "accumulate_in_register", "grid_reduce", "privatize", "aggregate"),
+        "many atomic updates; combine within the block first, in copies of the array or among lanes",
     ),
     "spills": (
         ("launch_bounds", "split", "tile"),

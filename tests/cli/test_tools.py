@@ -11,7 +11,7 @@ import pytest
 
 from evolve.cli import doctor
 from evolve.cli.main import main
-from evolve.dsl.registry import patterns, primitives, statements
+from evolve.dsl.registry import patterns, primitives, refusals, statements
 from evolve.target.data import data_dir
 from evolve.target.profile import list_profiles
 
@@ -39,6 +39,19 @@ def test_dsl_shows_one_primitive_also_by_an_alias(capfd: pytest.CaptureFixture[s
     assert answer(capfd, "dsl", "magic")[0] == 2
     status, out = answer(capfd, "dsl", "tiled_transpose")
     assert status == 0 and "stands for:" in out and "stage({array}" in out
+
+
+def test_dsl_explains_a_code(capfd: pytest.CaptureFixture[str]) -> None:
+    status, out = answer(capfd, "dsl", "E-REUSE")
+    one = refusals()["E-REUSE"]
+    assert status == 0 and out.startswith("E-REUSE\n") and f"  reuse: {one.when[0]}\n" in out
+    assert f"help: {one.repair}\n" in out and "on scores:\n    reuse(s, instead_of=s_2)\n" in out
+    assert "\n  threads or blocks touch one cell" in answer(capfd, "dsl", "E-RACE")[1]
+    assert json.loads(answer(capfd, "dsl", "E-RACE", "--json")[1])["codes"][0]["code"] == "E-RACE"
+    assert answer(capfd, "dsl", "E-NONE")[0] == 2
+    # Primitives that say the same of a code are named together.
+    shared = answer(capfd, "dsl", "E-NAME")[1]
+    assert "split, " in shared and shared.count("no such loop\n") == 1
 
 
 def test_dsl_gives_the_language_as_text_and_as_a_schema(capfd: pytest.CaptureFixture[str]) -> None:

@@ -334,3 +334,13 @@ def test_a_product_of_sizes_is_a_loop_for_each(lift_text: Lift) -> None:
     assert "y[row, col] = max(x[row, col], 0.0:f32)" in text
     text = print_kernel(lift_text(VARIANTS["four elements for each of a product"]).kernel)
     assert "for row in 0..n:   # parallel\n    for col in 0..m * 4:   # parallel" in text
+
+
+def test_maxima_of_integers_assume_nothing_of_nans(lift_text: Lift) -> None:
+    text = """__global__ void k(const %s *x, %s *y, int n) {
+      int r = blockIdx.x * blockDim.x + threadIdx.x; if (r >= n) return;
+      %s m = x[r * 8]; for (int c = 1; c < 8; c++) if (x[r * 8 + c] > m) m = x[r * 8 + c];
+      y[r] = m; }"""
+    for kind, told in (("int", False), ("float", True)):
+        notes = lift_text(text.replace("%s", kind)).notes
+        assert any("NaN" in note for note in notes) == told
