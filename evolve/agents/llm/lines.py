@@ -13,7 +13,9 @@ MOST_TEXT = 400
 """Characters of a sentence from elsewhere."""
 _MOST_LINE = 400
 _SHOWN_SHARE = 0.02
-_UNTOLD = frozenset(("kernel", "exact", "this_input", "depth", "contiguous", "instances"))
+_UNTOLD = frozenset(("kernel", "exact", "this_input", "depth", "contiguous", "instances", "scalars"))
+
+_ONE = {"buffers": "buffer", "loops": "loop", "accesses": "access", "reductions": "reduction"}
 
 
 def headline(gap: Mapping[str, Any]) -> str:
@@ -47,10 +49,10 @@ def losses(gap: Mapping[str, Any], most: int) -> Iterator[str]:
 
 
 def causes(gap: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The causes that are worth a line."""
-    told = gap.get("causes") or ()
+    """The causes that are worth a line: the largest, and whichever takes 2 % of the time."""
     # A record of another version may hold something else.
-    return [c for c in told if isinstance(c, Mapping) and float(c.get("share", 0.0)) >= _SHOWN_SHARE]
+    told = [c for c in gap.get("causes") or () if isinstance(c, Mapping) and "share" in c]
+    return told[:1] + [c for c in told[1:] if float(c["share"]) >= _SHOWN_SHARE]
 
 
 def addressed(gap: Mapping[str, Any]) -> list[str]:
@@ -72,33 +74,36 @@ def reasons(diagnostics: Sequence[Mapping[str, Any]], most: int = 3) -> str:
 
 
 def facts(features: Mapping[str, Any]) -> Iterator[str]:
-    """Features in lines: a number, a name or an entry of a list each; what is false or empty is left out."""
+    """Features in lines: a number, a name or an entry of a list each; what is false or zero is left out."""
     for name, value in features.items():
         if name in _UNTOLD:
             continue
         if isinstance(value, list | tuple):
             for item in value:
                 told = _entry(item) if isinstance(item, Mapping) else _text(item)
-                yield cut(f"{name}: {told}", MOST_TEXT)
+                yield cut(f"{_ONE.get(name, name)} {told}", MOST_TEXT)
         elif told := (_entry(value) if isinstance(value, Mapping) else _text(value)):
             yield cut(f"{name}: {told}", MOST_TEXT)
 
 
 def _entry(item: Mapping[str, Any]) -> str:
-    told = ((name, _text(value)) for name, value in item.items() if name not in _UNTOLD)
-    return ", ".join(f"{name} {text}" for name, text in told if text)
+    """The fields of an entry; the first is what it is called."""
+    told = [(name, _text(value)) for name, value in item.items() if name not in _UNTOLD]
+    first, *rest = [(name, text) for name, text in told if text] or [("", "")]
+    named = isinstance(next(iter(item.values()), None), str)
+    return ", ".join([first[1] if named else " ".join(first), *(f"{name} {text}" for name, text in rest)])
 
 
 def _text(value: Any) -> str:
     match value:
-        case None | False | "":
+        case None | False | 0 | "":
             return ""
         case True:
             return "yes"
         case int() | float():
             return number(value)
         case Mapping():
-            return " ".join(f"{name}={number(v)}" for name, v in value.items())
+            return " ".join(f"{name}={'?' if v is None else number(v)}" for name, v in value.items())
         case list() | tuple():
             return " ".join(map(str, value))
         case _:
@@ -106,8 +111,10 @@ def _text(value: Any) -> str:
 
 
 def number(value: Any) -> str:
-    """A figure as it is told."""
-    return f"{value:.6g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+    """A figure as it is told; millions with an M."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return str(value)
+    return f"{value / 1e6:.4g}M" if abs(value) >= 1e6 else f"{value:.6g}"
 
 
 def cut(text: str, most: int) -> str:

@@ -2,9 +2,9 @@
 
 A tier says where to begin. What does not fit is shortened one rule at a time, in this order, until it does:
 
-1. half as many failed programs and results, and half again, down to one of each
-2. one other program, then none
-3. features: the first 12 lines, then none
+1. features: the first 12 lines only; then two other programs
+2. half as many failed programs and results, and half again, down to one of each
+3. one other program, then none; then no features
 4. pages of single primitives: none
 5. the language: from all its pages to a sentence and a signature each, then to signatures alone
 6. the two largest losses only
@@ -57,10 +57,11 @@ TIERS = (
 )
 
 _RULES: tuple[Callable[[Detail], Detail], ...] = (
+    lambda d: replace(d, facts=min(d.facts, 12)),
+    lambda d: replace(d, others=min(d.others, 2)),
     *(lambda d: replace(d, failed=-(-d.failed // 2), results=-(-d.results // 2)),) * 5,
     lambda d: replace(d, others=min(d.others, 1)),
     lambda d: replace(d, others=0),
-    lambda d: replace(d, facts=min(d.facts, 12)),
     lambda d: replace(d, facts=0),
     lambda d: replace(d, pages=0),
     lambda d: replace(d, language="compact" if d.language == "full" else d.language),
