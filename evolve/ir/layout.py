@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from evolve.ir.affine import NOTHING, Ranges, linear, simplify
 from evolve.ir.evaluate import evaluate
@@ -212,14 +213,19 @@ def misplaced(swizzle: Swizzle, columns: int) -> str | None:
     row's columns that keeps groups of `width` together.
 
     Shown by evaluating the address of each column for each key that a row may have: what a row does depends
-    on its key alone, and `rows * k` for k below `groups` are rows of all keys.
+    on its key alone, and `rows * k` for k below `groups` are rows of all keys. All columns of a row are
+    evaluated at once: a staged row has thousands, and whoever lists next moves asks this of each swizzle.
     """
+    import numpy as np
+
     if min(swizzle.width, swizzle.groups, swizzle.rows) < 1:
         return f"{swizzle} has no columns, groups or rows"
     address = swizzle.column(Var("row"), Var("column"))
+    every: Any = np.arange(columns, dtype=np.int64)
     for key in range(swizzle.groups):
-        at = [int(evaluate(address, {"row": key * swizzle.rows, "column": c})) for c in range(columns)]
-        outside = next((c for c in range(columns) if at[c] not in range(columns)), None)
+        found = evaluate(address, {"row": key * swizzle.rows, "column": every})
+        at: list[int] = np.broadcast_to(found, (columns,)).tolist()
+        outside = next((c for c in range(columns) if not 0 <= at[c] < columns), None)
         if outside is not None:
             return f"column {outside} of row {key * swizzle.rows} would lie at {at[outside]} of {columns}"
         if len(set(at)) < columns:
