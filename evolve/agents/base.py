@@ -123,11 +123,14 @@ class Agent(Protocol):
 
 
 class AgentFailed(Exception):  # noqa: N818  (not the search's: it goes on without)
-    """Whom an agent asks gave nothing. `for_good`: nor will it, unless somebody does something."""
+    """Whom an agent asks gave nothing. `for_good`: nor will it, unless somebody does something.
+    `code` is that of the error where the search has nobody else."""
 
-    def __init__(self, message: str, hint: str | None = None, *, for_good: bool = False) -> None:
+    def __init__(
+        self, message: str, hint: str | None = None, *, for_good: bool = False, code: str = "model-failed"
+    ) -> None:
         super().__init__(message)
-        self.message, self.hint, self.for_good = message, hint, for_good
+        self.message, self.hint, self.for_good, self.code = message, hint, for_good, code
 
 
 class AgentLeft(Exception):  # noqa: N818

@@ -16,9 +16,11 @@ from evolve.ir.errors import EvolveError
 
 _AGENTS = {
     "expert": ("evolve.agents.expert", "Expert"),
+    "human": ("evolve.agents.human.agent", "open_human"),
     "llm": ("evolve.agents.llm.open", "open_agents"),
     "random": ("evolve.agents.random", "RandomAgent"),
 }
+_PROMPTED = frozenset(("human",))
 _NO_PROMPTS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -54,7 +56,11 @@ def make_agent(settings: Settings, prompts: Mapping[str, str] = _NO_PROMPTS) -> 
         # Before any other: keys leave the environment.
         opened, notes = _maker("llm")(settings, asking, prompts, needed=len(names) == 1)
         agents |= opened
-    agents |= {arm.name: _maker(arm.agent)() for arm in arms if arm not in asking}
+    for arm in arms:
+        if arm.agent in _PROMPTED:
+            agents[arm.name] = _maker(arm.agent)(settings, prompts)
+        elif arm not in asking:
+            agents[arm.name] = _maker(arm.agent)()
     if len(arms) == 1:
         return agents[arms[0].name]
     return Portfolio(agents, notes)

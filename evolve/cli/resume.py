@@ -17,10 +17,13 @@ def command(run: options.Run, workers: options.Workers = None, json: options.Jso
     from evolve.cli.searching import searching
     from evolve.runs.folder import find_run
     from evolve.runs.session import resume
+    from evolve.runs.summary import read_view
 
     with Output(json) as output:
         folder = find_run(run)
         note_changes(folder)
-        with searching(open_problem, workers) as session:
+        started = read_view(folder).started
+        assert started is not None
+        with searching(open_problem, workers, started.settings.agent) as session:
             resume(folder, session)
         return finish(folder, output)

@@ -31,7 +31,7 @@ def command(
         typer.Option(
             "--agent",
             metavar="NAME",
-            help="Who proposes programs: expert, llm or random; several share the budget: llm+expert.",
+            help="Who proposes programs: expert, llm, human or random; several share the budget: llm+expert.",
         ),
     ] = "expert",
     model: options.Models = None,
@@ -41,8 +41,13 @@ def command(
     context: options.Context = None,
     prompts: options.Prompts = None,
     search: Annotated[
-        str, typer.Option("--search", metavar="HOW", help="evolve, or best-of-n: the agent alone, a control.")
-    ] = "evolve",
+        str | None,
+        typer.Option(
+            "--search",
+            metavar="HOW",
+            help="evolve, or best-of-n: the agent alone, a control, and the default of --agent human.",
+        ),
+    ] = None,
     entry: options.Entry = None,
     workload: options.Workload = None,
     device: options.Device = "auto",
@@ -70,6 +75,7 @@ def command(
         raise EvolveError("usage", "--out needs the name of a folder")
     if out is not None and not str(out).isprintable():  # `resume` is told this name, and the log has it
         raise EvolveError("usage", "--out has characters that cannot be printed", file=str(out))
+    search = search or ("best-of-n" if agent == "human" else "evolve")
     if search not in ("evolve", "best-of-n"):
         raise EvolveError("usage", f"--search is evolve or best-of-n, not {search!r}")
     models, bases = _models(agent, model or [], api_base or [])
@@ -89,7 +95,7 @@ def command(
     )
     with Output(json) as output:
         request = problem_request(kernel, entry, workload, device, numerics)
-        with searching(open_problem, workers) as session:
+        with searching(open_problem, workers, agent) as session:
             folder = start(request, settings, out, session, texts)
         return finish(folder, output)
 
@@ -124,7 +130,7 @@ def _prompts(agent: str, folder: Path | None) -> dict[str, str]:
 
     if folder is None:
         return {}
-    if "llm" not in split_names(agent):
+    if not {"llm", "human"} & set(split_names(agent)):
         raise EvolveError("usage", f"--prompts belongs to --agent llm, and --agent is {agent}")
     return read_prompts(folder)
 

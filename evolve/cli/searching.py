@@ -24,8 +24,9 @@ _MOST_WORKERS = 16
 
 
 @contextmanager
-def searching(open_problem: OpenProblem, workers: int | None) -> Iterator[Session]:
-    """A session that shows progress on standard error and stops on Ctrl-C.
+def searching(open_problem: OpenProblem, workers: int | None, agent: str) -> Iterator[Session]:
+    """A session that shows progress on standard error and stops on Ctrl-C. Where a person is asked there, it
+    draws nothing.
 
     Whatever ends a search that had begun, the message says how to go on.
     """
@@ -33,7 +34,7 @@ def searching(open_problem: OpenProblem, workers: int | None) -> Iterator[Sessio
     from evolve.report.display import make_display
     from evolve.runs.session import Session
 
-    display = make_display()
+    display = make_display(live="human" not in agent.split("+"))
     folder_name = ""
 
     def announce(folder: RunFolder, info: ProblemInfo) -> None:

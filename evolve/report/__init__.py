@@ -4,6 +4,7 @@
 `table`    the final table
 `evidence` what a result rests on; `examined` what became of the best program after the search
 `story`    the text of `evolve show`; `figures` a candidate's figures in it
+`arms`      the part that each agent and model had
 `conversation`  what was said to a model, and what it cost
 `timing`   how a time was measured
 `outline`  JSON data as an indented list; `units` numbers, and text made harmless for a terminal

@@ -38,9 +38,9 @@ class Display(Protocol):
     ) -> None: ...
 
 
-def make_display() -> Display:
+def make_display(*, live: bool = True) -> Display:
     """The live display if standard error is a terminal that can move its cursor, else plain lines."""
-    if sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+    if live and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
         from evolve.report.live import LiveDisplay
 
         return LiveDisplay()

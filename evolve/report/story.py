@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from evolve.llm.effects import calibration
+from evolve.report.arms import arm_lines
 from evolve.report.conversation import ledger_lines, probed_lines
 from evolve.report.examined import examined_lines
 from evolve.report.figures import division, facts, gains, listed, number, resources, table, times
@@ -26,6 +27,7 @@ def run_text(story: Mapping[str, Any]) -> str:
         f"baseline {microseconds(story['baseline']['time_us'])}, "
         f"{story['baseline']['fitness']:.3f} of the speed of light",
         *probed_lines(story.get("probed") or ()),
+        *arm_lines(story.get("arms") or ()),
         *ledger_lines(story.get("models") or ()),
         *examined_lines(story.get("examined")),
         "",

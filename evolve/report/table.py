@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from evolve.report.arms import arm_lines
 from evolve.report.conversation import ledger_lines, probed_lines
 from evolve.report.examined import examined_lines
 from evolve.report.units import duration, microseconds
@@ -18,6 +19,7 @@ STOPPED = {
     "speed_of_light": "nothing is left to win",
     "stagnation": "nothing better for long",
     "exhausted": "no new programs were found",
+    "ended": "who proposed has ended it",
     "interrupted": "interrupted",
     "running": "not ended, or killed",
 }
@@ -53,6 +55,7 @@ def final_table(document: Mapping[str, Any], folder: Path) -> str:
         *_no_gain(best),
         *restricted(best["program"]),
         *(f"  {line}" for line in probed_lines(document.get("probed") or ())),
+        *(f"  {line}" for line in arm_lines(document.get("arms") or ())),
         *(f"  {line}" for line in ledger_lines(document.get("models") or ())),
         *(f"  {line}" for line in examined_lines(document.get("examined"))),
         f"  files: {folder / 'best.cu'}, {folder / 'best.dsl'}, {folder / 'events.jsonl'}",

@@ -74,7 +74,8 @@ def _messages(blobs: BlobStore, digest: str) -> list[dict[str, str]]:
 
 
 def check_answers(events: Iterable[Event], blobs: BlobStore) -> None:
-    """Reads recorded answers again: each program that a model is said to have offered must stand in one.
+    """Reads recorded answers again: each program that a model or a person is said to have offered must stand
+    in one.
 
     Raises EvolveError `diverged`, naming the ask, and `damaged-blob`.
     """
@@ -84,8 +85,8 @@ def check_answers(events: Iterable[Event], blobs: BlobStore) -> None:
             said.setdefault(body.ask, []).append(body.answer)
         elif isinstance(body, Asked) and body.ask in said:
             read = {draft.program for blob in said[body.ask] for draft in read_answer(blobs.get(blob))}
-            if any(idea.operator == "llm" and idea.program not in read for idea in body.ideas):
-                message = f"ask {body.ask} has a program that is in none of the model's recorded answers"
+            if any(idea.operator in ("llm", "human") and idea.program not in read for idea in body.ideas):
+                message = f"ask {body.ask} has a program that is in none of the recorded answers"
                 raise EvolveError(
                     "diverged", message, hint="another version of evolve made this run, or its log was edited"
                 )

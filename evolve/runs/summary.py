@@ -20,6 +20,7 @@ from evolve.events.schema import (
     RunStarted,
 )
 from evolve.ir.errors import EvolveError
+from evolve.runs.arms import shares
 from evolve.runs.conversation import ledger
 from evolve.runs.folder import RunFolder
 from evolve.search.filtering import saved
@@ -106,7 +107,8 @@ def as_document(view: RunView, name: str, blobs: BlobStore) -> dict[str, Any]:
     Times in microseconds. Candidate 0 is the baseline, with the empty program. `source` is CUDA
     text. `speedup` is baseline time over best time. `examined` says what became of the best program after
     a measured search, None where it was not examined: one whose state is failed is not to be used.
-    `prefilter` says what the pre-filter saved and cost, None where it decided on nothing. `models` says what
+    `prefilter` says what the pre-filter saved and cost, None where it decided on nothing. `arms` says
+    what part each agent and model had (`runs.arms.shares`), `models` what
     was asked of models and what that took (`runs.conversation.ledger`), `probed` what their servers were
     found to be.
     """
@@ -125,6 +127,7 @@ def as_document(view: RunView, name: str, blobs: BlobStore) -> dict[str, Any]:
         "budget": {"limit": started.settings.budget, "scored": state.scored},
         "funnel": {stage: state.funnel[stage] for stage in FUNNEL},
         "prefilter": filtered.to_json() | {"text": filtered.text()} if filtered else None,
+        "arms": shares(state),
         "models": ledger(view.exchanges),
         "probed": [found.model_dump(exclude={"kind"}) for found in view.probes.values()],
         "stopped": view.ended,

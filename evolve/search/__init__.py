@@ -2,7 +2,8 @@
 
 `loop`       numbered proposals with a fixed look-ahead; budget, champion protocol
 `state`      a fold over the events; `journal` writes them, and gives a resumed run its own back
-`propose`    agent, mutation or crossover; `tuning` fills holes; `stops`
+`propose`    agent, mutation or crossover; `asking` agents, some of which take their time; `tuning` fills
+             holes; `stops`
 `variation`  draws children by the operators of `mutation` and `crossover`; `outline` reads what statements
              refer to, `bench` makes them fit the kernel
 `workers`    evaluating proposals: in this process, or in forked ones (`processes`): `pool` where times are

@@ -109,7 +109,7 @@ class Asker:
             return self._answer(number, end.value, "" if end.value else "nothing")
         except AgentFailed as failure:
             if self._hopeless(open_.arm, failure):
-                raise NegativeAnswerError("model-failed", failure.message, hint=failure.hint) from None
+                raise NegativeAnswerError(failure.code, failure.message, hint=failure.hint) from None
             return self._answer(number, (), "for-good" if failure.for_good else "fault", failure.message)
         except AgentLeft:
             return self._answer(number, (), "left")

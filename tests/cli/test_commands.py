@@ -77,7 +77,9 @@ def test_run_json_is_the_contract(call: Call) -> None:
             "scored",
             "unparsable",
         ],
+        "arms": "list",
         "models": "list",
+        "probed": "list",
         "stopped": "str",
         "wall_s": "float",
     }

@@ -84,8 +84,8 @@ class LlmAgent:
             drafts = yield from self._programs(context, context.desk)
         except Fault as fault:
             raise self._failed(f"{fault.kind}: {fault.message}", fault.hint, fault.for_good) from None
-        except NegativeAnswerError as error:  # no prompt fits its context
-            raise self._failed(error.message, error.hint, for_good=True) from None
+        except NegativeAnswerError as error:  # the kernel does not fit its context
+            raise AgentFailed(error.message, error.hint, for_good=True, code=error.code) from None
         if not drafts:
             raise self._failed("its answers hold no program")
         parent = parent_of(context)
