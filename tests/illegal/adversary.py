@@ -176,7 +176,7 @@ def program_for(wanted: str, contract: Contract, rng: random.Random) -> tuple[st
     else:
         kernel, names, lines = original(name), NameTable(), list[str]()
         sizes = [s.name for s in kernel.scalars if s.is_size and not s.implied]
-        wide = rng.choice(sizes) if rng.random() < 0.3 else ""
+        wide = rng.choice(sizes) if rng.random() < 0.3 and name not in SLOW else ""
         for n in sizes:
             if n == wide or rng.random() < 0.4:
                 lines.append(f"specialize({n} == {rng.choice(WIDE if n == wide else FIXED)})")

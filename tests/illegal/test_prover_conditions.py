@@ -18,6 +18,7 @@ from evolve.ir.expr import (
     Select,
     add,
     compare,
+    floordiv,
     index,
     mod,
     mul,
@@ -26,6 +27,7 @@ from evolve.ir.expr import (
 )
 from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Alloc, Block, For, Origin, Reduce, Stmt, Store
+from evolve.ir.swizzle import Swizzle
 from evolve.ir.types import MAX, SUM, DType, LoopKind, Monoid, Space
 from evolve.ir.visit import map_expr, rewrite, walk
 from evolve.legality.prove import prove
@@ -144,6 +146,12 @@ def test_an_axis_has_no_more_threads_than_the_hardware_gives_it() -> None:
 def test_shared_memory_has_a_constant_size() -> None:
     t = buf("t", var("n"), space=Space.SHARED)
     assert "E-SHARED-SIZE" in codes_of(serial(Alloc(t), Store("t", (index(0),), ld("a", var("i")))))
+
+
+def test_a_swizzle_has_a_constant_number_of_columns() -> None:
+    t = replace(buf("t", index(4), var("n"), space=Space.SHARED), swizzle=Swizzle(1, 2))
+    first = Store("t", (index(0), index(0)), ld("a", var("i")))
+    assert codes_of(serial(Alloc(t), first)) >= {"E-SHARED-SIZE", "E-LAYOUT"}
 
 
 def test_shared_memory_is_declared_outside_of_thread_loops() -> None:
@@ -299,6 +307,9 @@ def test_numbers_made_of_indices_are_compared() -> None:
     assert stored(number(i), number(add(i, 1))) == {"E-EXPR"}
     assert stored(number(mul(i, i)), number(mul(i, add(i, 1)))) == {"E-EXPR"}
     assert stored(number(i), Cast(i, DType.F64)) == {"E-EXPR"}
+    n = var("n")
+    assert stored(number(mod(i, n)), number(mod(i, n))) == set()
+    assert stored(number(floordiv(i, n)), number(mod(i, n))) == {"E-EXPR"}
 
 
 def test_a_choice_is_dropped_only_where_it_is_settled() -> None:
