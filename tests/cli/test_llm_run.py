@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from evolve.events.log import read_log
+from evolve.llm.window import tokens
 from evolve.runs.effects import effects
 from evolve.runs.folder import RunFolder
 from evolve.runs.summary import read_view
@@ -212,6 +213,28 @@ atexit.register(lambda: print("HEAVY", sorted(clients & set(sys.modules)), file=
     with serving(fresh) as server:
         done = run(tmp_path, server, "--budget", "1", code=watching)
     assert done.returncode == 0 and "HEAVY []" in done.stderr
+
+
+def test_the_context_that_a_server_tells_is_kept_to(tmp_path: Path) -> None:
+    """It would refuse any longer request, as servers do."""
+    size = 2048
+
+    def narrow(number: int, request: dict[str, Any]) -> Say:
+        asked = sum(tokens(one["content"]) for one in request["messages"]) + request["max_tokens"]
+        if asked > size:
+            return Say("maximum context length", status=400)
+        return Say(block("set(tile, 7)") if number == 1 else block(f"set(width, {number})"))
+
+    pages = {"/props": Say(raw=b'{"default_generation_settings": {"n_ctx": %d}}' % size)}
+    with serving(narrow, pages=pages) as server:
+        done = run(tmp_path, server, "--budget", "6")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["models"][0]["faults"] == {} and document["models"][0]["answered"] > 3
+    (found,) = document["probed"]
+    assert (found["context"], found["context_from"]) == (size, "/props")
+    shown = evolve(tmp_path, "show", "out").stdout
+    assert "context 2048 tokens (/props); answers are held to no form" in shown
 
 
 def test_a_real_kernel(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from evolve.agents.base import Context
 from evolve.agents.llm.tiers import Detail, shortened, tier_of
@@ -16,12 +17,17 @@ from evolve.llm.window import Window
 _Render = Callable[[Detail], list[dict[str, str]]]
 
 
+Form = Literal["blocks", "json"]
+"""How an answer is written: lines and fenced blocks, or one JSON object where a server keeps to a schema."""
+
+
 @dataclass(frozen=True)
 class Questions:
-    """Questions to a model with this context, from these templates."""
+    """Questions to a model with this context, from these templates, to be answered in this form."""
 
     prompts: Prompts
     window: Window = Window()  # noqa: RUF009  (frozen)
+    form: Form = "blocks"
 
     def first(self, context: Context) -> Messages:
         """What asks for programs, in the richest form that fits.
@@ -42,7 +48,7 @@ class Questions:
     def again(self, context: Context, answer: str, wrong: Sequence[tuple[str, str]]) -> Messages | None:
         """The question with its answer and what is wrong in that: programs and why they are refused, none
         where none could be read. The question is shortened if need be; None where that is not enough."""
-        repair = self.prompts.render("repair", **refused(wrong))
+        repair = self.prompts.render("repair", **refused(wrong), form=self.form)
         tail = [message("assistant", answer), message("user", repair)]
         return self._fitting(lambda detail: [*self._asked(context, detail), *tail])
 
@@ -54,7 +60,7 @@ class Questions:
         return None
 
     def _asked(self, context: Context, detail: Detail) -> list[dict[str, str]]:
-        system = self.prompts.render("system", **rules(detail))
+        system = self.prompts.render("system", **rules(detail), form=self.form)
         return [
             message("system", system),
             message("user", self.prompts.render("propose", **view(context, detail))),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,19 @@ def test_a_repair() -> None:
     assert refused is not None and unread is not None
     assert agrees("repair-refused", refused[-1]["content"])
     assert agrees("repair-unread", unread[-1]["content"])
+
+
+def test_answers_in_json() -> None:
+    """For servers that keep to a schema: the rest of the prompt is the same."""
+    asking = questions(SIZES["tiny"])
+    as_json = replace(asking, form="json")
+    (system, asked), (plain, same) = (one.first(first_context("softmax")) for one in (as_json, asking))
+    assert asked == same
+    head = plain["content"].partition("## How to answer")[0]
+    assert system["content"].startswith(head)
+    repair = as_json.again(first_context("softmax"), "an answer", ())
+    assert repair is not None
+    assert agrees("json", system["content"][len(head) :] + "\n----\n\n" + repair[-1]["content"])
 
 
 def test_a_step() -> None:
