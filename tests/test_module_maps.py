@@ -7,8 +7,10 @@ from importlib import import_module
 
 import pytest
 
+PACKAGES = ["ir", "transforms", "legality", "codegen", "validation", "agents.expert"]
 
-@pytest.mark.parametrize("package", ["ir", "transforms", "legality", "codegen", "agents.expert"])
+
+@pytest.mark.parametrize("package", PACKAGES)
 def test_no_module_is_left_out_of_the_map(package: str) -> None:
     found = import_module(f"evolve.{package}")
     names = [module.name for module in pkgutil.iter_modules(found.__path__)]

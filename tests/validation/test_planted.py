@@ -1,0 +1,172 @@
+"""Errors planted in texts, and in what renders them: none is proved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from evolve.codegen.module import render_kernel
+from evolve.validation.validate import validate_kernel
+from tests.codegen.test_planted_errors import PLANTED, Planted
+from tests.illegal.forging import good
+from tests.validation.suite import made
+
+
+@dataclass(frozen=True)
+class Edit:
+    """`old` of a program's text becomes `new`, the first time that it stands there, or the `nth`."""
+
+    what: str
+    program: str
+    old: str
+    new: str
+    nth: int = 0
+
+
+EDITS = (
+    Edit("index one too far", "saxpy", "alpha * x[i_oo * 1024", "alpha * x[1 + i_oo * 1024"),
+    Edit("index with another stride", "vecadd", "i_oi * 1024 + tx] + b", "i_oi * 1023 + tx] + b"),
+    Edit("another array", "saxpy", "+ y[", "+ x["),
+    Edit("operands swapped", "softmax", "expf(x_row[c_3_oo][0] - m) / s", "s / expf(x_row[c_3_oo][0] - m)"),
+    Edit("operands swapped", "softmax", "x_row[c_2_oo][c_2_i] - m", "m - x_row[c_2_oo][c_2_i]"),
+    Edit("another function", "softmax", "expf(x_row[c_2_oo]", "exp2f(x_row[c_2_oo]"),
+    Edit("another constant", "stencil", "0.2f", "0.2000001f"),
+    Edit("initial value lost", "softmax", "float m = -INFINITY;", "float m;"),
+    Edit("another initial value", "softmax", "float s = 0.0f;", "float s = 1.0f;"),
+    Edit("sign of zero", "softmax", "float s_part = -0.0f;", "float s_part = 0.0f;"),
+    Edit("update instead of store", "transpose", "y4.x = ", "y4.y = "),
+    Edit("a lane left out", "softmax", "y4.y = expf(x_row[c_3_oo][1] - m) / s;", ""),
+    Edit("a lane twice", "softmax", "x_row[x_row_1oo][1] = x4.y;", "x_row[x_row_1oo][1] = x4.x;"),
+    Edit("barrier left out", "transpose", "__syncthreads();", ""),
+    Edit("barrier of a loop left out", "template matmul 3", "__syncthreads();", "", 1),
+    Edit("barrier under a condition", "transpose", "__syncthreads();", "if (tx < 8) { __syncthreads(); }"),
+    Edit("wait left out", "template matmul 3", "__pipeline_wait_prior(1);", "", 1),
+    Edit(
+        "wait for too little",
+        "template matmul 3",
+        "    __pipeline_wait_prior(1);",
+        "    __pipeline_wait_prior(2);",
+    ),
+    Edit("commit left out", "template matmul 3", "        __pipeline_commit();", "", 1),
+    Edit("copy of other bytes", "template matmul 3", "+ tx], 4);", "+ tx], 8);"),
+    Edit("another buffer version", "template matmul 3", "a[(k_o + 2) % 3]", "a[(k_o + 1) % 3]"),
+    Edit("shared array too small", "transpose", "x_tile[64][65]", "x_tile[63][65]"),
+    Edit(
+        "another pitch for one side",
+        "attention",
+        "float (&P)[64][132] = *reinterpret_cast<float (*)[64][132]>",
+        "float (&P)[64][128] = *reinterpret_cast<float (*)[64][128]>",
+    ),
+    Edit("arrays on top of each other", "attention", "shared_memory + 50176", "shared_memory + 50160"),
+    Edit("more memory than asked for", "attention", "shared_memory + 67584", "shared_memory + 67600"),
+    Edit("loop one too short", "softmax", "c_2_oo < 4", "c_2_oo < 3"),
+    Edit("loop one too long", "template matmul 3", "k_i < 4", "k_i < 5"),
+    Edit("loop of another length", "template matmul 3", "k_o < K / 4; ++k_o", "k_o < K; ++k_o"),
+    Edit(
+        "guard dropped",
+        "template matmul 3",
+        "if (i_o * 8 + ty < M && j_o * 8 + tx < N) {",
+        "if (j_o * 8 + tx < N) {",
+        2,
+    ),
+    Edit(
+        "guard one too far",
+        "template stencil 2",
+        "if (j_oo * 2 + tx < cols / 4)",
+        "if (j_oo * 2 + tx <= cols / 4)",
+    ),
+    Edit("guard of whole tiles too weak", "template stencil 2", "i_o * 2 + 2 < rows", "i_o * 2 + 1 < rows"),
+    Edit("guard of a partial vector", "template stencil 2", "tx * 4 + j_i >= 1", "tx * 4 + j_i >= 0"),
+    Edit("threads of another axis", "transpose", "const int tx = threadIdx.x", "const int tx = threadIdx.y"),
+    Edit("blocks of another axis", "transpose", "const int i_o = blockIdx.y", "const int i_o = blockIdx.x"),
+    Edit("every thread adds", "template spmv 2", "if (tx == 0) {\n        y[row]", "{\n        y[row]"),
+    Edit("half of the lanes", "softmax", "mask = 16", "mask = 8"),
+    Edit(
+        "a lane of another warp",
+        "softmax",
+        "__shfl_xor_sync(0xffffffffu, value, mask)",
+        "__shfl_xor_sync(0xffffu, value, mask)",
+    ),
+    Edit("wrong lane", "cumsum", "value, delta)", "value, delta + 1)"),
+    Edit(
+        "total of another lane",
+        "cumsum",
+        "__shfl_sync(0xffffffffu, value, 31)",
+        "__shfl_sync(0xffffffffu, value, 30)",
+    ),
+    Edit("lanes down instead of across", "row_sum", "__shfl_xor_sync", "__shfl_down_sync"),
+    Edit(
+        "another operation between lanes",
+        "softmax",
+        "value = fmaxf(value, other);",
+        "value = fminf(value, other);",
+    ),
+    Edit(
+        "barrier inside a collective",
+        "softmax",
+        "    __syncthreads();\n    value = scratch",
+        "    value = scratch",
+    ),
+    Edit("memory of a collective too small", "softmax", "m_scratch[16]", "m_scratch[8]"),
+    Edit(
+        "memory of a collective used too early",
+        "cumsum",
+        "__syncthreads();  // acc_scratch is written again",
+        "",
+    ),
+    Edit("another collective", "softmax", "block_max_512(m_part", "block_sum_512(m_part"),
+    Edit("a collective of another value", "softmax", "block_sum_512(s_part", "block_sum_512(m_part"),
+    Edit("update not atomic", "histogram", "atomicAdd(&hist[tx], h[tx]);", "hist[tx] += h[tx];"),
+    Edit("another atomic update", "histogram", "atomicAdd(&hist", "atomicMax(&hist"),
+    Edit("a bin for another value", "histogram", "atomicAdd(&h[x4.y], 1);", "atomicAdd(&h[x4.z], 1);"),
+    Edit(
+        "a register declared in the loop",
+        "cumsum",
+        "    float acc = 0.0f;\n    #pragma unroll\n    for (int c_oo = 0; c_oo < 2; ++c_oo) {",
+        "    #pragma unroll\n    for (int c_oo = 0; c_oo < 2; ++c_oo) {\n        float acc = 0.0f;",
+    ),
+    Edit(
+        "two elements in one place", "softmax", "x_row[x_row_1oo][0] = x4.x;", "x_row[x_row_1oo][1] = x4.x;"
+    ),
+    Edit("a swizzle that is another", "transpose-swizzle-16x16", "% 8 * 4)]) = x4", "% 4 * 4)]) = x4"),
+    Edit(
+        "lanes numbered alike", "template transpose 3", "(threadIdx.x >> 1 & 1) |", "(threadIdx.x >> 2 & 1) |"
+    ),
+    Edit("a store too much", "saxpy", "    #pragma unroll", "    y[0] = 0.0f;\n    #pragma unroll"),
+    Edit(
+        "a load before its guard",
+        "template stencil 2",
+        "        if (-1 < i_o",
+        "        const float4 early = *reinterpret_cast<const float4*>(&x[0]);\n        if (-1 < i_o",
+    ),
+    Edit("fewer threads allowed", "saxpy", "__launch_bounds__(256)", "__launch_bounds__(128)"),
+    Edit("an instruction of another width", "layernorm-y-last", ".v4.f32", ".v2.f32"),
+    Edit("an instruction that stores elsewhere", "layernorm-y-last", "[%0], {%1", "[%1], {%1"),
+    Edit("a copy that is no copy", "template matmul 3", "[%0], [%1], 4;", "[%1], [%0], 4;"),
+    Edit("a macro", "saxpy", 'extern "C"', '#define threadIdx blockIdx\nextern "C"'),
+)
+
+
+def edited(e: Edit) -> str:
+    text = made(e.program).rendered.text
+    parts = text.split(e.old)
+    assert len(parts) > e.nth + 1, (e.what, text)
+    return e.old.join(parts[: e.nth + 1]) + e.new + e.old.join(parts[e.nth + 1 :])
+
+
+@pytest.mark.parametrize("e", EDITS, ids=lambda e: f"{e.what}: {e.program}")
+def test_an_edit_is_found(e: Edit) -> None:
+    assert made(e.program).read_back().proved
+    verdict = made(e.program).read_back(edited(e))
+    assert not verdict.proved, str(verdict)
+    assert "Error" not in verdict.reason
+    assert "clang" not in verdict.reason
+
+
+@pytest.mark.parametrize("p", PLANTED, ids=lambda p: p.name)
+def test_an_error_of_the_renderer_is_found(p: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = good(p.kernel, p.number)
+    assert validate_kernel(kernel, *render_kernel(kernel)).proved
+    monkeypatch.setattr(p.owner, p.method, p.change(getattr(p.owner, p.method)))
+    assert not validate_kernel(kernel, *render_kernel(kernel)).proved
