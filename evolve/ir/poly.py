@@ -229,10 +229,18 @@ class Frame:
 
     def map_to(self, name: str, values: Sequence[IslObject]) -> IslObject:
         """The map from this tuple to the tuple `name` of `values`."""
-        target = isl.Space.set_alloc(self.space.get_ctx(), 0, len(values)).align_params(self.space)
+        ctx = self.space.get_ctx()
+        target = isl.Space.set_alloc(ctx, 0, len(values)).align_params(self.space)
         if name:
             target = target.set_tuple_name(isl.dim_type.set, name)
-        out = isl.MultiPwAff.zero(self.space.map_from_domain_and_range(target))
+        space = self.space.map_from_domain_and_range(target)
+        if all(v.isa_aff() for v in values):
+            # Without cases: several times faster than intersecting the domains of each.
+            parts = isl.AffList.alloc(ctx, len(values))
+            for v in values:
+                parts = parts.add(v.as_aff())
+            return isl.Map.from_multi_aff(isl.MultiAff.from_aff_list(space, parts))
+        out = isl.MultiPwAff.zero(space)
         for i, v in enumerate(values):
             out = out.set_pw_aff(i, v)
         return isl.Map.from_multi_pw_aff(out)

@@ -20,8 +20,9 @@ from evolve.ir.poly import Frame, IslLimitError, IslObject, context, limited
 from evolve.ir.scaled import rescaling
 from evolve.ir.stmt import Reduce, Store
 from evolve.ir.types import Monoid
-from evolve.legality.instances import Read, Statement
+from evolve.legality.instances import Moment, Read, Statement, times_of, value_at
 from evolve.legality.model import Model
+from evolve.legality.schedule import is_later, shortened
 from evolve.legality.witness import describe, sample_pair
 
 _COPY_CHAIN = 8
@@ -52,6 +53,15 @@ class Value:
     monoids: frozenset[Monoid]
 
 
+@dataclass(frozen=True)
+class Reader:
+    """Who reads: its frame, the instances that do, and when (as long as all times, with a tail of 0)."""
+
+    frame: Frame
+    instances: IslObject
+    time: Moment
+
+
 def _empty() -> IslObject:
     return isl.UnionMap.read_from_str(context(), "{ }")
 
@@ -76,14 +86,14 @@ class Flow:
         key = (st.name, r.twin)
         if key not in self._last:
             sink = self.model.read(st, r)
-            time = self.model.time_map(st, (0,)).intersect_domain(r.instances)
-            self._last[key] = self._query(r.load.buffer, sink, time)
+            reader = Reader(st.frame, r.instances, self.model.padded(st.time, (0,)))
+            self._last[key] = self._query(r.load.buffer, sink, reader)
         return self._last[key]
 
     def found(self, st: Statement) -> Value:
         """What a reduction finds in the cell that it goes on with."""
-        time = self.model.time_map(st, (0,))
-        return self._query(st.leaf.buffer, self.model.write(st), time)
+        reader = Reader(st.frame, st.instances, self.model.padded(st.time, (0,)))
+        return self._query(st.leaf.buffer, self.model.write(st), reader)
 
     def final(self, buffer: str) -> Value:
         """What each cell of a global buffer holds at the end; the domain is the tuple `!buffer`."""
@@ -94,9 +104,7 @@ class Flow:
         if writes is not None:
             with limited(self.operations):
                 return self._found(buffer, sink, [sink.apply_range(w.reverse()) for _, w in writes])
-        end = (1 << 30, *(0,) * self.model.depth)
-        time = frame.map_to("", [frame.constant(x) for x in end]).intersect_domain(box)
-        return self._query(buffer, sink, time)
+        return self._query(buffer, sink, Reader(frame, box, self.model.padded((1 << 30,), (0,))))
 
     def _single_writes(self, buffer: str) -> list[tuple[Statement, IslObject]] | None:
         """The stores into a buffer when no cell is written twice (and none reduced into), else None.
@@ -126,12 +134,13 @@ class Flow:
             return None
         return out
 
-    def _before(self, buffer: str, sink: IslObject, time: IslObject) -> Value | None:
+    def _before(self, buffer: str, sink: IslObject, reader: Reader) -> Value | None:
         """`_query` for a buffer without rewrites: the writer of the cell, if it comes before."""
         writes = self._single_writes(buffer)
         if writes is None:
             return None
         with limited(self.operations):
+            time = times_of(reader.frame, reader.time, reader.instances)
             reach = []
             for w, write in writes:
                 earlier = self.model.end_map(w, (1,)).lex_lt_map(time).reverse()
@@ -146,47 +155,46 @@ class Flow:
         initial = isl.UnionMap.from_map(_initial(rest, buffer))
         return Value(base.union(initial), initial, _empty(), frozenset())
 
-    def _query(self, buffer: str, sink: IslObject, time: IslObject) -> Value:
-        writers = self._writers.get(buffer, [])
+    def _query(self, buffer: str, sink: IslObject, reader: Reader) -> Value:
+        writers = [w for w in self._writers.get(buffer, []) if not is_later(w.time, reader.time)]
         if not writers:
             base = isl.UnionMap.from_map(_initial(sink, buffer))
             return Value(base, base, _empty(), frozenset())
         try:
-            return self._search(writers, buffer, sink, time)
+            return self._search(writers, buffer, sink, reader)
         except IslLimitError:
-            found = self._before(buffer, sink, time)
+            found = self._before(buffer, sink, reader)
             if found is None:
                 raise
             return found
 
-    def _search(self, writers: list[Statement], buffer: str, sink: IslObject, time: IslObject) -> Value:
+    def _search(self, writers: list[Statement], buffer: str, sink: IslObject, reader: Reader) -> Value:
         """isl's own search for last writers.
 
         The reader gets a tuple name of its own for it: a statement that updates what it reads would
         otherwise have the times of its read and of its write, and read what it writes itself.
         """
-        reader = sink.get_tuple_name(isl.dim_type.in_)
-        sink = sink.set_tuple_name(isl.dim_type.in_, f"?{reader}")
-        time = time.set_tuple_name(isl.dim_type.in_, f"?{reader}")
-        must, may, schedule = _empty(), _empty(), isl.UnionMap.from_map(time)
+        name = reader.frame.name
+        sink = sink.set_tuple_name(isl.dim_type.in_, f"?{name}")
+        must, may = _empty(), _empty()
         stores: IslObject = isl.UnionSet.read_from_str(context(), "{ }")
         reduces = stores
         for w in writers:
             written = isl.UnionMap.from_map(self.model.write(w))
             inst = isl.UnionSet.from_set(w.instances)
-            schedule = schedule.union(isl.UnionMap.from_map(self.model.end_map(w, (1,))))
             if isinstance(w.leaf, Store):
                 must, stores = must.union(written), stores.union(inst)
             else:
                 may, reduces = may.union(written), reduces.union(inst)
+        schedule = schedule_of(self.model, writers, reader)
         with limited(self.operations):
             info = isl.UnionAccessInfo.from_sink(isl.UnionMap.from_map(sink))
             info = info.set_must_source(must).set_may_source(may).set_schedule_map(schedule)
             flow = info.compute_flow()
-            reaching = _named(flow.get_may_dependence().reverse(), reader)
+            reaching = _named(flow.get_may_dependence().reverse(), name)
             base = reaching.intersect_range(stores)
             adds = reaching.intersect_range(reduces)
-            unwritten = _named(flow.get_may_no_source(), reader)
+            unwritten = _named(flow.get_may_no_source(), name)
             initial = _empty()
             if not unwritten.is_empty():
                 initial = isl.UnionMap.from_map(_initial(isl.Map.from_union_map(unwritten), buffer))
@@ -309,6 +317,22 @@ class Flow:
         return [self.model.by_name[n] for n in sorted(names) if n in self.model.by_name]
 
 
+def schedule_of(model: Model, writers: list[Statement], reader: Reader) -> IslObject:
+    """When the writers have happened and the reader, called `?` and its name, reads: a union map to times."""
+    if any(map(model.lasts, writers)):
+        maps = [times_of(reader.frame, reader.time, reader.instances)]
+        maps += [model.end_map(w, (1,)) for w in writers]
+    else:
+        times = shortened([reader.time, *(model.padded(w.time, (1,)) for w in writers)])
+        frames = [reader.frame, *(w.frame for w in writers)]
+        # Which instances there are the accesses say.
+        maps = [f.map_to("", [value_at(f, x) for x in t]) for f, t in zip(frames, times, strict=True)]
+    out = isl.UnionMap.from_map(maps[0].set_tuple_name(isl.dim_type.in_, f"?{reader.frame.name}"))
+    for m in maps[1:]:
+        out = out.union(isl.UnionMap.from_map(m))
+    return out
+
+
 def previous(
     model: Model, writers: list[Statement], sink: IslObject, st: Statement
 ) -> list[tuple[Statement, IslObject]]:
@@ -316,13 +340,14 @@ def previous(
 
     Relations from `st` to each writer that is such for some instance.
     """
-    time = model.time_map(st, (0,)).set_tuple_name(isl.dim_type.in_, "?")
-    must, schedule = _empty(), isl.UnionMap.from_map(time)
+    reader = Reader(st.frame, st.instances, model.padded(st.time, (0,)))
+    writers = [w for w in writers if not is_later(w.time, reader.time)]
+    must = _empty()
     for w in writers:
         must = must.union(isl.UnionMap.from_map(model.write(w)))
-        schedule = schedule.union(isl.UnionMap.from_map(model.time_map(w, (1,))))
-    named = isl.UnionMap.from_map(sink.set_tuple_name(isl.dim_type.in_, "?"))
-    info = isl.UnionAccessInfo.from_sink(named).set_must_source(must).set_schedule_map(schedule)
+    named = isl.UnionMap.from_map(sink.set_tuple_name(isl.dim_type.in_, f"?{st.name}"))
+    info = isl.UnionAccessInfo.from_sink(named).set_must_source(must)
+    info = info.set_schedule_map(schedule_of(model, writers, reader))
     reaching = _named(info.compute_flow().get_must_dependence().reverse(), st.name)
     out = []
     for w in writers:

@@ -38,6 +38,11 @@ def value_at(frame: Frame, x: Expr | str | int) -> IslObject:
     return frame.env[x] if isinstance(x, str) else frame.affine(x)
 
 
+def times_of(frame: Frame, time: Moment, instances: IslObject) -> IslObject:
+    """Instances to the values that the time has in them."""
+    return frame.map_to("", [value_at(frame, x) for x in time]).intersect_domain(instances)
+
+
 @dataclass(frozen=True)
 class Read:
     """A load in the value of a statement: `slot` counts loads in evaluation order.

@@ -67,7 +67,16 @@ from evolve.legality.asynchronous import Point, extended, landing_at, landings
 from evolve.legality.cells import Cells
 from evolve.legality.finding import where_found
 from evolve.legality.geometry import THREAD_AXES, geometry
-from evolve.legality.instances import BarrierPoint, Declared, ModelError, Moment, Read, Statement, value_at
+from evolve.legality.instances import (
+    BarrierPoint,
+    Declared,
+    ModelError,
+    Moment,
+    Read,
+    Statement,
+    times_of,
+    value_at,
+)
 
 
 class Model:
@@ -276,15 +285,17 @@ class Model:
                     refuted=False,
                 )
 
+    def padded(self, time: Moment, tail: tuple[int, ...] = ()) -> Moment:
+        """The time as long as all times of the kernel, then `tail`."""
+        return (*time, *(0,) * (self.depth - len(time)), *tail)
+
     def time_map(self, st: Statement | BarrierPoint, tail: tuple[int, ...] = ()) -> IslObject:
         """Instances to times, all of one length."""
-        padded = (*st.time, *(0,) * (self.depth - len(st.time)), *tail)
-        return st.frame.map_to("", [value_at(st.frame, x) for x in padded]).intersect_domain(st.instances)
+        return times_of(st.frame, self.padded(st.time, tail), st.instances)
 
     def moment_map(self, st: Statement | BarrierPoint, length: int) -> IslObject:
         """Instances to the first components of their times, `length` of them."""
-        cut = (*st.time, *(0,) * length)[:length]
-        return st.frame.map_to("", [value_at(st.frame, x) for x in cut]).intersect_domain(st.instances)
+        return times_of(st.frame, (*st.time, *(0,) * length)[:length], st.instances)
 
     def lasts(self, st: Statement) -> bool:
         """Whether it is a copy that is only started where it stands."""

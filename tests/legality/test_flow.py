@@ -6,7 +6,7 @@ import islpy as isl
 import pytest
 
 from evolve.ir.poly import context, limited, sizes_of
-from evolve.legality.flow import Flow, injective_per_reader
+from evolve.legality.flow import Flow, Reader, injective_per_reader
 from evolve.legality.model import Model
 from tests import kernels_ir as lifted
 from tests.codegen import scheduled_ir as scheduled
@@ -24,11 +24,11 @@ def test_the_short_way_agrees_with_the_search(name: str) -> None:
         for r in st.reads:
             writers = flow._writers.get(r.load.buffer)
             sink = flow.model.read(st, r)
-            time = flow.model.time_map(st, (0,)).intersect_domain(r.instances)
-            short = flow._before(r.load.buffer, sink, time)
+            reader = Reader(st.frame, r.instances, flow.model.padded(st.time, (0,)))
+            short = flow._before(r.load.buffer, sink, reader)
             if short is None or not writers:
                 continue
-            long = flow._search(writers, r.load.buffer, sink, time)
+            long = flow._search(writers, r.load.buffer, sink, reader)
             assert short.base.is_equal(long.base)
             assert short.initial.is_equal(long.initial)
             compared += 1
