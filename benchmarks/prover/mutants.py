@@ -50,6 +50,8 @@ from typing import Any
 import pytest
 from _pytest.runner import runtestprotocol
 
+from evolve.legality.memory import forget
+
 MODULES = (
     "analysis", "asynchronous", "bounds", "cells", "compile", "conflicts", "congruence", "coverage",
     "equality", "exponentials", "finding", "flow", "geometry", "instances", "limits", "model", "online",
@@ -297,12 +299,6 @@ def _function(module: ModuleType, qualified: str) -> FunctionType:
     found = getattr(found, "__func__", found)
     assert isinstance(found, FunctionType), qualified
     return found
-
-
-def forget() -> None:
-    """Drops what this process has proved so far."""
-    for name in ("prove", "analysis"):
-        _module(name)._state.__dict__.clear()
 
 
 Keep = Callable[[dict[str, dict[str, Any]]], None]

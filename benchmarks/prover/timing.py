@@ -29,7 +29,7 @@ from evolve.compiler.compile import Source, compile_program
 from evolve.dsl.parser import parse
 from evolve.frontend.lift import lift
 from evolve.ir import affine, scope
-from evolve.legality import analysis, prove
+from evolve.legality import memory
 from evolve.legality.verdict import Limits
 from evolve.transforms import apply
 from tests.illegal.lifted import NAMES, source
@@ -75,8 +75,7 @@ def _lifted(kernel: str) -> Source:
 
 def forget() -> None:
     """Drops verdicts and analyses that this process remembers."""
-    for module in (prove, analysis):
-        module._state.__dict__.clear()
+    memory.forget()
     apply.forget()
     affine._simplified.clear()
     affine._linears.clear()

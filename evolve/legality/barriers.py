@@ -20,14 +20,16 @@ from evolve.ir.poly import IslLimitError, NonAffineError, limited
 from evolve.ir.stmt import Barrier, Block, For, If, Reduce, Stmt, Store, Wait
 from evolve.ir.types import LoopKind
 from evolve.ir.visit import Site
-from evolve.legality.analysis import SET_UP, Analysis, analysis_of, facts_of, strip
+from evolve.legality.analysis import SET_UP, Analysis, analysis_of, facts_of, plain, strip
 from evolve.legality.conflicts import Race
 from evolve.legality.instances import ModelError, Moment, Statement
+from evolve.legality.memory import remembered
 from evolve.legality.model import Model
 from evolve.legality.uniform import why_not_uniform
 from evolve.legality.verdict import Limits
 
 _MOST = 64
+_KEEP = 256
 
 Change = Callable[[tuple[Stmt, ...], int], tuple[Stmt, ...]]
 Path = tuple[int, ...]
@@ -52,11 +54,17 @@ def place(kernel: Kernel, limits: Limits | None = None) -> Kernel:
     if parts != (kernel,):
         return joined(kernel, [place(part, limits) for part in parts])
     operations = (limits or Limits()).operations
-    current = replace(kernel, body=strip(kernel.body))
+    bare = replace(kernel, body=strip(kernel.body))
+    same = plain(bare)
+    found = remembered("placed", (same, operations), _KEEP, lambda: _place(same, operations))
+    return replace(bare, body=_like(bare.body, found.body))
+
+
+def _place(current: Kernel, operations: int) -> Kernel:
     try:
         # Set-up between the queries proper, which have a limit each, is limited too.
         with limited(SET_UP * operations):
-            analysis = analysis_of(current, facts_of(kernel), operations)
+            analysis = analysis_of(current, facts_of(current), operations)
             hopeless: frozenset[tuple[str, str]] = frozenset()
             for _ in range(_MOST):
                 model = analysis.model(current)
@@ -71,6 +79,24 @@ def place(kernel: Kernel, limits: Limits | None = None) -> Kernel:
     except (ModelError, NonAffineError, IslLimitError):
         pass
     return current
+
+
+def _like(body: Block, placed: Block) -> Block:
+    """The body with barriers where `placed` has them, which is the same but for what changes no meaning."""
+    own = iter(body.stmts)
+    return Block(tuple(s if isinstance(s, Barrier) else _with_barriers(next(own), s) for s in placed.stmts))
+
+
+def _with_barriers(s: Stmt, placed: Stmt) -> Stmt:
+    match s, placed:
+        case Block(), Block():
+            return _like(s, placed)
+        case For(), For():
+            return replace(s, body=_like(s.body, placed.body))
+        case If(), If():
+            return replace(s, body=_like(s.body, placed.body), orelse=_like(s.orelse, placed.orelse))
+        case _:
+            return s
 
 
 def _has_barrier(body: Block, gap: Gap) -> bool:

@@ -6,7 +6,7 @@ between them; by different blocks nothing can order them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import islpy as isl
@@ -15,8 +15,9 @@ from evolve.ir.poly import IslObject, limited
 from evolve.ir.stmt import For, Reduce
 from evolve.ir.types import Space
 from evolve.ir.visit import variables
-from evolve.legality.instances import BarrierPoint, Statement, value_at
+from evolve.legality.instances import BarrierPoint, Moment, Statement, times_of, value_at
 from evolve.legality.model import Model
+from evolve.legality.schedule import is_later, shortened
 
 
 @dataclass(frozen=True)
@@ -76,14 +77,22 @@ def both_atomic(a: Touch, b: Touch) -> bool:
     return updates and x.atomic and y.atomic and x.monoid == y.monoid  # type: ignore[union-attr]
 
 
-class Ordering:
-    """Which instance pairs a barrier separates."""
+Place = tuple[object, ...]
+"""Of a barrier: what is around it, and its time. Two of one place in kernels that differ in barriers alone
+have the same instances, and as nothing else has another time, order the same."""
 
-    def __init__(self, model: Model) -> None:
+
+class Ordering:
+    """Which instance pairs a barrier separates.
+
+    `known` is kept by who asks about the same kernel with other barriers: what a barrier separates does not
+    depend on the others.
+    """
+
+    def __init__(self, model: Model, known: dict[object, IslObject] | None = None) -> None:
         self.model = model
-        self._points = [(b, self._own_block(b)) for b in model.barriers]
-        self._before: dict[tuple[str, int], IslObject] = {}
-        self._after: dict[tuple[str, int], IslObject] = {}
+        self._points = {_place(b): b for b in model.barriers}
+        self._known: dict[object, IslObject] = {} if known is None else known
 
     def _own_block(self, b: BarrierPoint) -> IslObject | None:
         """The barrier's block coordinates, which must be those of what it orders.
@@ -103,31 +112,57 @@ class Ordering:
         it has one, stands at another place: no more of the time has to be looked at.
         """
         if self.model.lasts(a):
-            return self.model.end_map(a).lex_lt_map(self.model.time_map(point))
-        long = len(point.time)
-        return self.model.moment_map(a, long).lex_lt_map(self.model.moment_map(point, long))
+            before = self.model.end_map(a).lex_lt_map(self.model.time_map(point))
+        else:
+            one, two = shortened([a.time[: len(point.time)], point.time])
+            before = _moments(a, one).lex_lt_map(_moments(point, two))
+        block = self._own_block(point)
+        if block is None:
+            return before
+        return before.intersect(self.model.block_map(a).apply_range(block.reverse()))
 
-    def separated(self, a: Statement, b: Statement) -> IslObject:
-        """Pairs (instance of a, instance of b) with a barrier of that block after a and before b."""
-        out: IslObject | None = None
-        for i, (point, block) in enumerate(self._points):
-            key = (a.name, i)
-            if key not in self._before:
-                before = self._earlier(a, point)
-                if block is not None:
-                    before = before.intersect(self.model.block_map(a).apply_range(block.reverse()))
-                self._before[key] = before
-            key_b = (b.name, i)
-            if key_b not in self._after:
-                long = len(point.time)
-                after = self.model.moment_map(point, long).lex_lt_map(self.model.moment_map(b, long))
-                self._after[key_b] = after
-            between = self._before[key].apply_range(self._after[key_b])
-            out = between if out is None else out.union(between)
-        if out is None:
-            empty = self.model.time_map(a).lex_lt_map(self.model.time_map(b))
-            return empty.subtract(empty)
-        return out
+    def _later(self, point: BarrierPoint, b: Statement) -> IslObject:
+        """Instances of the barrier to those of `b` that come after them."""
+        one, two = shortened([point.time, b.time[: len(point.time)]])
+        return _moments(point, one).lex_lt_map(_moments(b, two))
+
+    @property
+    def places(self) -> frozenset[Place]:
+        """Of all barriers."""
+        return frozenset(self._points)
+
+    def between(self, a: Statement, b: Statement) -> Iterator[tuple[Place, IslObject]]:
+        """For each barrier with one: pairs (instance of a, instance of b) that it stands between."""
+        for place, point in self._points.items():
+            if not is_later(a.time, point.time) and not is_later(point.time, b.time):
+                pairs = self._pairs(a, b, place)
+                if not pairs.is_empty():
+                    yield place, pairs
+
+    def _pairs(self, a: Statement, b: Statement, place: Place) -> IslObject:
+        point = self._points[place]
+
+        def together() -> IslObject:
+            before = self._remembered(("before", a.name, place), lambda: self._earlier(a, point))
+            after = self._remembered(("after", b.name, place), lambda: self._later(point, b))
+            return before.apply_range(after)
+
+        return self._remembered(("pairs", a.name, b.name, place), together)
+
+    def _remembered(self, key: object, ask: Callable[[], IslObject]) -> IslObject:
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = ask()
+        return found
+
+
+def _place(b: BarrierPoint) -> Place:
+    around = (s.var if isinstance(s, For) else s.cond for s in b.site.path)
+    return (*around, b.site.in_else, b.time)
+
+
+def _moments(st: Statement | BarrierPoint, time: Moment) -> IslObject:
+    return times_of(st.frame, time, st.instances)
 
 
 def unordered(model: Model, operations: int) -> Iterator[Race]:
@@ -143,14 +178,23 @@ def unordered(model: Model, operations: int) -> Iterator[Race]:
                 yield Race(a.st, b.st, apart, a.buffer, within=True)
 
 
-def survivors(race: Race, ordering: Ordering) -> Race | None:
-    """What no barrier orders of a race; nothing can order blocks."""
-    pairs = race.pairs
+def survivors(race: Race, ordering: Ordering) -> tuple[Race | None, frozenset[Place]]:
+    """What no barrier orders of a race, and the barriers that order the rest; nothing can order blocks."""
+    left, used = race.pairs, set()
+    for first, second, turned in _directions(race):
+        for place, apart in ordering.between(first, second):
+            if left.is_empty():
+                break
+            used.add(place)
+            left = left.subtract(apart.reverse() if turned else apart)
+    return None if left.is_empty() else replace(race, pairs=left), frozenset(used)
+
+
+def _directions(race: Race) -> Iterator[tuple[Statement, Statement, bool]]:
+    """Which may come first: the pairs of a race are of its first with its second, turned or not."""
     if race.within:
-        pairs = pairs.subtract(ordering.separated(race.first, race.second))
-        if not pairs.is_empty():
-            pairs = pairs.subtract(ordering.separated(race.second, race.first).reverse())
-    return None if pairs.is_empty() else replace(race, pairs=pairs)
+        yield race.first, race.second, False
+        yield race.second, race.first, True
 
 
 def _differ(meet: IslObject, first: IslObject, second: IslObject) -> IslObject:

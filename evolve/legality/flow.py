@@ -11,6 +11,7 @@ chased to what they copied, and a combine of a partial is replaced by the partia
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 import islpy as isl
 
@@ -21,11 +22,13 @@ from evolve.ir.scaled import rescaling
 from evolve.ir.stmt import Reduce, Store
 from evolve.ir.types import Monoid
 from evolve.legality.instances import Moment, Read, Statement, times_of, value_at
+from evolve.legality.memory import remembered
 from evolve.legality.model import Model
 from evolve.legality.schedule import is_later, shortened
 from evolve.legality.witness import describe, sample_pair
 
 _COPY_CHAIN = 8
+_KEEP = 2048
 
 
 class FlowError(Exception):
@@ -174,38 +177,17 @@ class Flow:
         The reader gets a tuple name of its own for it: a statement that updates what it reads would
         otherwise have the times of its read and of its write, and read what it writes itself.
         """
-        name = reader.frame.name
-        sink = sink.set_tuple_name(isl.dim_type.in_, f"?{name}")
-        must, may = _empty(), _empty()
-        stores: IslObject = isl.UnionSet.read_from_str(context(), "{ }")
-        reduces = stores
-        for w in writers:
-            written = isl.UnionMap.from_map(self.model.write(w))
-            inst = isl.UnionSet.from_set(w.instances)
-            if isinstance(w.leaf, Store):
-                must, stores = must.union(written), stores.union(inst)
-            else:
-                may, reduces = may.union(written), reduces.union(inst)
+        reads = sink.set_tuple_name(isl.dim_type.in_, f"?{reader.frame.name}")
+        writes = tuple(
+            (w.instances, self.model.write(w), w.leaf.monoid if isinstance(w.leaf, Reduce) else None)
+            for w in writers
+        )
         schedule = schedule_of(self.model, writers, reader)
         with limited(self.operations):
-            info = isl.UnionAccessInfo.from_sink(isl.UnionMap.from_map(sink))
-            info = info.set_must_source(must).set_may_source(may).set_schedule_map(schedule)
-            flow = info.compute_flow()
-            reaching = _named(flow.get_may_dependence().reverse(), name)
-            base = reaching.intersect_range(stores)
-            adds = reaching.intersect_range(reduces)
-            unwritten = _named(flow.get_may_no_source(), name)
-            initial = _empty()
-            if not unwritten.is_empty():
-                initial = isl.UnionMap.from_map(_initial(isl.Map.from_union_map(unwritten), buffer))
-        monoids = set()
-        for w in writers:
-            if (
-                isinstance(w.leaf, Reduce)
-                and not adds.intersect_range(isl.UnionSet.from_set(w.instances)).is_empty()
-            ):
-                monoids.add(w.leaf.monoid)
-        return Value(base.union(initial), initial, adds, frozenset(monoids))
+            key = (buffer, reads, writes, schedule, self.operations)
+            return remembered(
+                "flows", key, _KEEP, lambda: _reaching(buffer, reader.frame.name, reads, writes, schedule)
+            )
 
     def resolve(self, st: Statement, r: Read, depth: int = 0) -> Value:
         """Like `last`, with copies and partials looked through. Raises FlowError."""
@@ -317,8 +299,47 @@ class Flow:
         return [self.model.by_name[n] for n in sorted(names) if n in self.model.by_name]
 
 
-def schedule_of(model: Model, writers: list[Statement], reader: Reader) -> IslObject:
-    """When the writers have happened and the reader, called `?` and its name, reads: a union map to times."""
+Write = tuple[IslObject, IslObject, Monoid | None]
+"""Instances of a statement, the cells that they write, and with what they update these."""
+
+
+def _reaching(
+    buffer: str, reader: str, sink: IslObject, writes: tuple[Write, ...], schedule: tuple[IslObject, ...]
+) -> Value:
+    """isl's own search for last writers. The reader's instances are called `?reader` in `sink`."""
+    must, may = _empty(), _empty()
+    stores: IslObject = isl.UnionSet.read_from_str(context(), "{ }")
+    reduces = stores
+    for instances, cells, monoid in writes:
+        written, inst = isl.UnionMap.from_map(cells), isl.UnionSet.from_set(instances)
+        if monoid is None:
+            must, stores = must.union(written), stores.union(inst)
+        else:
+            may, reduces = may.union(written), reduces.union(inst)
+    info = isl.UnionAccessInfo.from_sink(isl.UnionMap.from_map(sink))
+    info = info.set_must_source(must).set_may_source(may).set_schedule_map(_together(schedule))
+    flow = info.compute_flow()
+    reaching = _named(flow.get_may_dependence().reverse(), reader)
+    base = reaching.intersect_range(stores)
+    adds = reaching.intersect_range(reduces)
+    unwritten = _named(flow.get_may_no_source(), reader)
+    initial = _empty()
+    if not unwritten.is_empty():
+        initial = isl.UnionMap.from_map(_initial(isl.Map.from_union_map(unwritten), buffer))
+    monoids = {
+        monoid
+        for instances, _, monoid in writes
+        if monoid and not adds.intersect_range(isl.UnionSet.from_set(instances)).is_empty()
+    }
+    return Value(base.union(initial), initial, adds, frozenset(monoids))
+
+
+def _together(maps: tuple[IslObject, ...]) -> IslObject:
+    return reduce(lambda known, m: known.union(isl.UnionMap.from_map(m)), maps, _empty())
+
+
+def schedule_of(model: Model, writers: list[Statement], reader: Reader) -> tuple[IslObject, ...]:
+    """When the reader, called `?` and its name, reads and each writer has happened: maps to times."""
     if any(map(model.lasts, writers)):
         maps = [times_of(reader.frame, reader.time, reader.instances)]
         maps += [model.end_map(w, (1,)) for w in writers]
@@ -327,10 +348,7 @@ def schedule_of(model: Model, writers: list[Statement], reader: Reader) -> IslOb
         frames = [reader.frame, *(w.frame for w in writers)]
         # Which instances there are the accesses say.
         maps = [f.map_to("", [value_at(f, x) for x in t]) for f, t in zip(frames, times, strict=True)]
-    out = isl.UnionMap.from_map(maps[0].set_tuple_name(isl.dim_type.in_, f"?{reader.frame.name}"))
-    for m in maps[1:]:
-        out = out.union(isl.UnionMap.from_map(m))
-    return out
+    return (maps[0].set_tuple_name(isl.dim_type.in_, f"?{reader.frame.name}"), *maps[1:])
 
 
 def previous(
@@ -342,13 +360,16 @@ def previous(
     """
     reader = Reader(st.frame, st.instances, model.padded(st.time, (0,)))
     writers = [w for w in writers if not is_later(w.time, reader.time)]
-    must = _empty()
-    for w in writers:
-        must = must.union(isl.UnionMap.from_map(model.write(w)))
-    named = isl.UnionMap.from_map(sink.set_tuple_name(isl.dim_type.in_, f"?{st.name}"))
-    info = isl.UnionAccessInfo.from_sink(named).set_must_source(must)
-    info = info.set_schedule_map(schedule_of(model, writers, reader))
-    reaching = _named(info.compute_flow().get_must_dependence().reverse(), st.name)
+    reads = sink.set_tuple_name(isl.dim_type.in_, f"?{st.name}")
+    writes = tuple(map(model.write, writers))
+    schedule = schedule_of(model, writers, reader)
+
+    def search() -> IslObject:
+        info = isl.UnionAccessInfo.from_sink(isl.UnionMap.from_map(reads))
+        info = info.set_must_source(_together(writes)).set_schedule_map(_together(schedule))
+        return _named(info.compute_flow().get_must_dependence().reverse(), st.name)
+
+    reaching = remembered("previous", (reads, writes, schedule), _KEEP, search)
     out = []
     for w in writers:
         found = reaching.intersect_range(isl.UnionSet.from_set(w.instances))

@@ -155,7 +155,7 @@ class Model:
                     site = Site(s, path, sides)
                     if s.kind.meets_in_block:
                         # Its lowering synchronises the block before anything is exchanged.
-                        self._barrier(site, (*clock.prefix, clock.next()))
+                        self._barrier(site, (*clock.prefix, clock.between()))
                     if self._is_timed(s):
                         inner = _Clock((*clock.prefix, clock.next(), s.var), [0])
                         self._collect(s.body, (*path, s), sides, inner)
@@ -166,7 +166,7 @@ class Model:
                 case Boundary():
                     self._launch += 1
                 case Barrier():
-                    self._barrier(Site(s, path, sides), (*clock.prefix, clock.next()))
+                    self._barrier(Site(s, path, sides), (*clock.prefix, clock.between()))
                 case Commit() | Wait():
                     self.points.append(Point(s, (*clock.prefix, clock.next()), Site(s, path, sides)))
                 case Store() | Reduce():
@@ -359,14 +359,18 @@ class Model:
 
 @dataclass(frozen=True)
 class _Clock:
-    """Numbers the statements of one sequential loop body in text order."""
+    """Numbers the statements of one sequential loop body in text order, evenly: barriers take the odd numbers
+    in between, so that with others everything else has the times that it had."""
 
     prefix: Moment
     counter: list[int]
 
     def next(self) -> int:
-        self.counter[0] += 1
+        self.counter[0] += 2
         return self.counter[0]
+
+    def between(self) -> int:
+        return self.counter[0] + 1
 
 
 def _reads(frame: Frame, value: Expr, inst: IslObject) -> list[Read]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
@@ -17,13 +15,14 @@ from evolve.ir.printer import print_expr, print_premise
 from evolve.ir.settled import under
 from evolve.ir.stmt import Reduce
 from evolve.ir.types import MAX, MIN
-from evolve.legality.analysis import SET_UP, Analysis, analysis_of, facts_of
+from evolve.legality.analysis import SET_UP, Analysis, analysis_of, facts_of, plain
 from evolve.legality.bounds import check_bounds
 from evolve.legality.coverage import check_coverage
 from evolve.legality.equality import approximations, check_equality
 from evolve.legality.flow import Flow
 from evolve.legality.instances import ModelError
 from evolve.legality.limits import alignments, check_limits, grid_facts
+from evolve.legality.memory import remembered
 from evolve.legality.model import Model
 from evolve.legality.online import check_online
 from evolve.legality.placement import check_layout
@@ -57,7 +56,6 @@ RESCALED = "weighted sums do not overflow before they are rescaled: each weight 
 
 _KEEP_SOURCES = 16
 _KEEP_VERDICTS = 2048
-_state = threading.local()
 
 
 def prove(
@@ -71,25 +69,14 @@ def prove(
     leave out and is for tests only.
     """
     limits = limits or Limits()
+    target = plain(target)
     # Equality of the trees, not of their text: the text leaves out some types.
     key = (source, target, limits, tuple(sorted(skip)))
-    memo: OrderedDict[object, Verdict] = _memo("verdicts")
-    if key in memo:
-        memo.move_to_end(key)
-        return memo[key]
-    verdict = _in_one_order(source, target, limits, skip, _prove(source, target, limits, skip))
-    memo[key] = verdict
-    if len(memo) > _KEEP_VERDICTS:
-        memo.popitem(last=False)
-    return verdict
 
+    def judge() -> Verdict:
+        return _in_one_order(source, target, limits, skip, _prove(source, target, limits, skip))
 
-def _memo(name: str) -> OrderedDict[object, Verdict]:
-    found: OrderedDict[object, Verdict] | None = getattr(_state, name, None)
-    if found is None:
-        found = OrderedDict()
-        setattr(_state, name, found)
-    return found
+    return remembered("verdicts", key, _KEEP_VERDICTS, judge)
 
 
 def _prove(source: Kernel, target: Kernel, limits: Limits, skip: Collection[str]) -> Verdict:
@@ -234,12 +221,7 @@ def _same_parameters(source: Kernel, target: Kernel, sizes: Sizes) -> None:
 def _original(source: Kernel, facts: tuple[Expr, ...], limits: Limits, skip: Collection[str]) -> Original:
     """The source side, from this thread's cache."""
     key = (source, facts, limits.operations, "source-race" in skip)
-    cache: OrderedDict[object, Original | ModelError] = _memo("sources")  # type: ignore[assignment]
-    if key not in cache:
-        cache[key] = _analyse(source, facts, limits, skip)
-        if len(cache) > _KEEP_SOURCES:
-            cache.popitem(last=False)
-    found = cache[key]
+    found = remembered("sources", key, _KEEP_SOURCES, lambda: _analyse(source, facts, limits, skip))
     if isinstance(found, ModelError):
         raise found
     return found

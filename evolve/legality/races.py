@@ -7,7 +7,6 @@ from evolve.ir.stmt import Reduce
 from evolve.ir.types import LoopKind, Space
 from evolve.legality.asynchronous import is_asynchronous
 from evolve.legality.conflicts import (
-    Ordering,
     Touch,
     both_atomic,
     common_loops,
@@ -26,9 +25,9 @@ _MOST = 3
 def check_races(p: Proof) -> list[Finding]:
     """E-RACE."""
     out: list[Finding] = []
-    ordering = Ordering(p.target)
-    for pair in p.analysis.unordered:
-        race = p.analysis.left(pair, p.target, ordering)
+    ordering = p.analysis.ordering(p.target)
+    for number in range(len(p.analysis.unordered)):
+        race = p.analysis.left(number, ordering)
         if race is None:
             continue
         who = "threads of one block" if race.within else "different blocks"

@@ -110,7 +110,7 @@ def test_what_can_be_analysed_is() -> None:
     assert prove(vecadd(), finish(vecadd())).proved
 
 
-@pytest.mark.parametrize("operations", [1, 100, 1000])
+@pytest.mark.parametrize("operations", [1, 100, 600])
 def test_what_takes_too_long_is_not_accepted(operations: int) -> None:
     source = vecadd()
     verdict = prove(source, finish(source), Limits(operations=operations))

@@ -9,9 +9,8 @@ import pytest
 from evolve.compiler.compile import finish
 from evolve.dsl.parser import parse
 from evolve.ir.poly import context
-from evolve.legality import analysis
-from evolve.legality import prove as prover
 from evolve.legality.barriers import place
+from evolve.legality.memory import forget
 from evolve.legality.prove import prove
 from evolve.legality.verdict import Limits, Status
 from evolve.transforms.apply import apply_program
@@ -25,8 +24,7 @@ PROGRAMS = [(name, number) for name in ("softmax", "matmul", "spmv", "transpose"
 @pytest.fixture(autouse=True)
 def afresh() -> Iterator[None]:
     """Nothing remembered from other tests, and isl as it was afterwards."""
-    for module in (prover, analysis):
-        module._state.__dict__.clear()
+    forget()
     yield
     context().set_max_operations(0)
     context().reset_operations()
