@@ -10,6 +10,7 @@ from typing import Any
 
 from evolve.dsl.program import Hole, ListValue, Name, Operation, Program, Statement, Value, print_value
 from evolve.dsl.registry import PARAMETER_TYPES, Parameter, Primitive, aliases, statements
+from evolve.dsl.simple import Raw, read_simple
 from evolve.ir.errors import EvolveError
 from evolve.target.data import data_dir
 
@@ -34,7 +35,9 @@ def parse(text: str, file: str | None = None) -> Program:
     brackets, 64 holes).
     """
     _check_limits(text, file)
-    program = Program(tuple(_statement(raw, file) for raw in _read(text, file)))
+    simple = read_simple(text)
+    read = (_raw(tree, file) for tree in _read(text, file)) if simple is None else simple
+    program = Program(tuple(_statement(raw, file) for raw in read))
     if len(program.statements) > MAX_STATEMENTS:
         raise _error(f"the program has more than {MAX_STATEMENTS} statements", None, file)
     if len(program.holes()) > MAX_HOLES:
@@ -130,34 +133,41 @@ class _ChainError(Exception):
     """An expression is too long."""
 
 
-def _statement(tree: Any, file: str | None) -> Statement:
+def _raw(tree: Any, file: str | None) -> Raw:
     targets_tree, name_token, *arguments = tree.children
     line = int(name_token.line)
     targets = () if targets_tree is None else tuple(str(t) for t in targets_tree.children)
-    primitive, implied = _lookup(str(name_token), line, file)
-    positional: list[Value] = []
-    named: dict[str, Value] = {}
+    read = []
     for argument in (a for a in arguments if a is not None):
+        key = None if argument.data == "positional" else str(argument.children[0])
         try:
-            value = _value(argument.children[-1])
+            read.append((key, _value(argument.children[-1])))
         except _ChainError as e:
             raise _error(str(e), line, file) from None
-        if argument.data == "positional":
+    return Raw(line, targets, str(name_token), tuple(read))
+
+
+def _statement(raw: Raw, file: str | None) -> Statement:
+    line = raw.line
+    primitive, implied = _lookup(raw.name, line, file)
+    positional: list[Value] = []
+    named: dict[str, Value] = {}
+    for key, value in raw.arguments:
+        if key is None:
             if named:
                 raise _error("a positional argument follows a keyword argument", line, file)
             positional.append(value)
             continue
-        key = str(argument.children[0])
         if key in named:
             raise _error(f"{key} is given twice", line, file)
         named[key] = value
     for key, text in implied.items():
         if key in named:
-            raise _error(f"{name_token} already says {key}={text}", line, file)
+            raise _error(f"{raw.name} already says {key}={text}", line, file)
         named[key] = Name(text)
     args, keywords = _bind(primitive, positional, named, line, file)
-    _check_targets(primitive, targets, line, file)
-    return Statement(targets, primitive.name, args, keywords, line)
+    _check_targets(primitive, raw.targets, line, file)
+    return Statement(raw.targets, primitive.name, args, keywords, line)
 
 
 def _lookup(name: str, line: int, file: str | None) -> tuple[Primitive, Mapping[str, str]]:
