@@ -9,7 +9,9 @@
 `asynchronous`  when copies that are only started have happened
 `exponentials`  where the exponentials of running sums are evaluated, for `online`
 `conflicts`  accesses that meet in a cell, and which of them barriers order
-`flow`       who wrote the value that is read; `congruence` what of the source computes the same
+`flow`       who wrote the value that is read, in times as short as `schedule` makes them; `congruence` what of
+             the source computes the same
+`memory`     what was found out before, by content
 `pairing`    a statement's expression beside its origin's; `producers` what is computed again instead of read
 `order`      one chain of roundings for each sum, as `exact` asks
 `placement`  the check `layout`: cells of a tile have places of their own
