@@ -47,10 +47,14 @@ class Questions:
 
     def again(self, context: Context, answer: str, wrong: Sequence[tuple[str, str]]) -> Messages | None:
         """The question with its answer and what is wrong in that: programs and why they are refused, none
-        where none could be read. The question is shortened if need be; None where that is not enough."""
+        where none could be read. The question is shortened if need be, then the answer left out, whose
+        refused programs are told anyway; None where that is not enough."""
         repair = self.prompts.render("repair", **refused(wrong), form=self.form)
         tail = [message("assistant", answer), message("user", repair)]
-        return self._fitting(lambda detail: [*self._asked(context, detail), *tail])
+        found = self._fitting(lambda detail: [*self._asked(context, detail), *tail])
+        if found is None and wrong:
+            found = self._fitting(lambda detail: _joined(self._asked(context, detail), repair))
+        return found
 
     def _fitting(self, render: _Render) -> list[dict[str, str]] | None:
         for detail in shortened(tier_of(self.window.context).detail):
@@ -65,6 +69,12 @@ class Questions:
             message("system", system),
             message("user", self.prompts.render("propose", **view(context, detail))),
         ]
+
+
+def _joined(messages: list[dict[str, str]], more: str) -> list[dict[str, str]]:
+    """Messages whose last one says more."""
+    *before, last = messages
+    return [*before, message(last["role"], f"{last['content']}\n{more}")]
 
 
 def message(role: str, content: str) -> dict[str, str]:

@@ -138,15 +138,26 @@ def test_what_is_left_out_follows_the_rules_in_order() -> None:
         assert steps[-1].language == "basic" and steps[-1].failed == 0
 
 
-def test_a_repair_is_shortened_too_or_left() -> None:
-    wrong = [("bind(i, thread.x)\n", "line 1: E-RACE: two threads write y[0]")]
-    for size, answer in ((8192, "x " * 1500), (2048, "x " * 300)):
-        window = Window(size)
-        messages = Questions(Prompts(), window).again(context(), answer, wrong)
-        assert messages is not None and window.holds(messages)
-        assert [m["role"] for m in messages] == ["system", "user", "assistant", "user"]
-        assert "E-RACE" in messages[-1]["content"] and messages[-2]["content"] == answer
-    assert Questions(Prompts(), Window(2048)).again(context(), "y " * 3000, wrong) is None
+WRONG = [("bind(i, thread.x)\n", "line 1: E-RACE: two threads write y[0]")]
+
+
+@pytest.mark.parametrize(("size", "words"), [(8192, 1500), (8192, 3000), (2048, 100)])
+def test_a_repair_is_shortened_too(size: int, words: int) -> None:
+    window, answer = Window(size), "x " * words
+    messages = Questions(Prompts(), window).again(context(), answer, WRONG)
+    assert messages is not None and window.holds(messages)
+    assert [m["role"] for m in messages] == ["system", "user", "assistant", "user"]
+    assert "E-RACE" in messages[-1]["content"] and messages[-2]["content"] == answer
+
+
+def test_an_answer_too_long_is_left_out_of_its_repair() -> None:
+    asking = Questions(Prompts(), Window(2048))
+    messages = asking.again(context(), "y " * 3000, WRONG)
+    assert messages is not None and asking.window.holds(messages)
+    assert [m["role"] for m in messages] == ["system", "user"]
+    assert "for i in 0..n" in messages[-1]["content"] and "This program is refused" in messages[-1]["content"]
+    assert asking.again(context(), "y " * 3000, ()) is None, "nothing of it is worth telling"
+    assert asking.again(context(), "y " * 3000, [("split(i, 2)\n", "why " * 900)]) is None
 
 
 def test_a_kernel_too_large_for_a_model_is_refused_with_the_figures() -> None:
