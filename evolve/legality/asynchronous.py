@@ -25,6 +25,7 @@ from evolve.ir.stmt import Commit, For, Store, Wait
 from evolve.ir.types import Space
 from evolve.ir.visit import Site, loads, variables
 from evolve.legality.instances import ModelError, Moment, Statement, value_at
+from evolve.target.limits import COPIED_BYTES
 
 if TYPE_CHECKING:
     from evolve.legality.model import Model
@@ -144,6 +145,8 @@ def _check_copy(model: Model, st: Statement) -> None:
     shared = model.buffers[leaf.buffer].space is Space.SHARED
     if leaf.origin is not None or not isinstance(value, Load) or not shared:
         raise ModelError("E-ASYNC", f"`{print_stmt(leaf)}` is no copy into shared memory", refuted=False)
+    if value.dtype.size not in COPIED_BYTES:
+        raise ModelError("E-ASYNC", f"elements of {value.dtype.size} bytes are not copied so", refuted=False)
     if value.buffer in model.kernel_writes:
         raise ModelError(
             "E-ASYNC", f"{value.buffer} may change while `{print_stmt(leaf)}` is under way", refuted=False

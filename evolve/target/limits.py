@@ -25,6 +25,8 @@ REGISTER_FILE = 65536
 capability 3.0. A thread gets a multiple of 8."""
 STATIC_SHARED_BYTES = 48 * 1024
 """Shared memory of a block in static arrays: more needs dynamic shared memory and an opt-in."""
+COPIED_BYTES = (4, 8)
+"""Sizes of elements that an asynchronous copy can be made of; vectors of them have up to 16 bytes."""
 SHARED_ALIGNMENT = 16
 """Bytes: every array in shared memory begins at a multiple, so that any vector may lie in it."""
 

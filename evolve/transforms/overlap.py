@@ -15,14 +15,13 @@ from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Alloc, Block, Buffer, Commit, For, If, Leaf, Stmt, Store, Wait
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import Site, fresh, leaves, local_buffers, rewrite, substitute_block, walk
+from evolve.target.limits import COPIED_BYTES
 from evolve.transforms.call import Call, Result, loop_of, transform
 from evolve.transforms.edit import declared_in, less, replace_loop, touched
 from evolve.transforms.memory import MAX_SHARED_BYTES
 from evolve.transforms.names import taken_names
 from evolve.transforms.nests import with_leading
 
-COPIED_BYTES = (4, 8)
-"""Sizes of elements that a copy can be made of; vectors of them have up to 16 bytes."""
 SEQUENTIAL = (LoopKind.SERIAL, LoopKind.PARALLEL, LoopKind.UNROLL)
 """Loops that a thread runs in order. Iterations that share versions are no longer parallel."""
 
