@@ -15,14 +15,18 @@ def arm_lines(arms: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _line(arm: Mapping[str, Any]) -> str:
     parts = [
-        f"{arm['asks']} asks",
-        f"{arm['programs']} programs ({arm['share']:.0%})",
+        _count(arm["asks"], "ask"),
+        f"{_count(arm['programs'], 'program')} ({arm['share']:.0%})",
         f"{arm['scored']} scored",
         f"best fitness raised by {arm['gain']:.3f}"
-        + (f" in {arm['champions']} steps" if arm["champions"] else ""),
+        + (f" in {_count(arm['champions'], 'step')}" if arm["champions"] else ""),
     ]
     if arm["worth"] is not None:
-        parts.append(f"{arm['cost']:.1f} programs an ask, {arm['worth']:.3f} expected of one")
+        parts.append(f"an ask costs {arm['cost']:.1f} programs, index {arm['worth']:.3f}")
     if arm["failed"]:
         parts.append(f"{arm['failed']} failed")
     return f"{arm['arm']}: {', '.join(parts)}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
