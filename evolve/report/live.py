@@ -64,6 +64,7 @@ class LiveDisplay:
         pace += f", at most {duration(left)} left" if left is not None else ""
         speedup = state.baseline.time_us / best.time_us if best.time_us else 1.0
         who = f"candidate {best.proposal}" if best.proposal else "baseline"
+        asked = ", ".join(dict.fromkeys(one.arm for one in state.open.values()))
         return Group(
             _bar("of the speed of light", best.fitness, 1.0, f"{best.fitness:.3f}"),
             _bar(
@@ -72,6 +73,7 @@ class LiveDisplay:
                 state.settings.budget,
                 f"{state.scored}/{state.settings.budget}",
             ),
+            *([Text(f"asking {asked}")] if asked else []),
             Text(f"best: {who}, {microseconds(best.time_us)}, {speedup:.2f}x; {pace}"),
             funnel,
         )

@@ -279,8 +279,8 @@ class SearchState:
         """Tells the ask of an agent what its programs have come to."""
         pull = self.pulls.get(ask)
         if pull is not None:
-            known = (self.results[one].fitness for one in pull.proposals if one in self.results)
-            pull.best = max(known, default=0.0)
+            known = [self.results[one].fitness for one in pull.proposals if one in self.results]
+            pull.best, pull.judged = max(known, default=0.0), len(known)
 
     def tried(self, tuning: Tuning) -> dict[Filling, Tried]:
         """What each issued filling has scored; a duplicate has what its twin scored."""

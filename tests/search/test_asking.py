@@ -17,7 +17,7 @@ from evolve.ir.errors import EvolveError
 from evolve.runs.folder import RunFolder
 from evolve.runs.session import Session, replay, resume, start
 from evolve.runs.summary import read_view
-from tests.runs.helpers import REQUEST, after
+from tests.runs.helpers import REQUEST, SketchAgent, after
 from tests.search.fake import FakeProblem
 
 Say = Callable[[int], str]
@@ -190,6 +190,18 @@ def test_the_better_arm_has_the_larger_share(tmp_path: Path) -> None:
     folder = run(tmp_path, agents, search="best-of-n", budget=60)
     arms = [body.arm for body in of(folder, Opened)]
     assert arms.count("m/b") > 1.3 * arms.count("m/a") > 0
+
+
+def test_agents_that_answer_at_once_share_a_run_too(tmp_path: Path) -> None:
+    folder = run(
+        tmp_path, {"expert": SketchAgent(), "random": RandomAgent()}, agent="expert+random", models=()
+    )
+    again = run(
+        tmp_path / "b", {"expert": SketchAgent(), "random": RandomAgent()}, agent="expert+random", models=()
+    )
+    assert bodies(folder)[2:] == bodies(again)[2:], "from the seed alone"
+    assert {body.arm for body in of(folder, Asked)} == {"", "expert", "random"} and not of(folder, Opened)
+    replay(folder)
 
 
 def test_who_has_ended_it_ends_the_run_in_good_order(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ _FAULTS = ("fault", "for-good")
 @dataclass
 class Pull:
     """One ask of an arm and what came of it so far. `closed_at`: the asks made when it was answered, None as
-    long as it is not."""
+    long as it is not; `judged`: how many of its programs have a result."""
 
     arm: str
     before: float
@@ -55,6 +55,12 @@ class Pull:
     tokens: int = 0
     usd: float | None = None
     proposals: list[int] = field(default_factory=list)
+    judged: int = 0
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is anything to judge the arm by."""
+        return self.closed_at is not None and bool(self.failed or self.judged)
 
     @property
     def gain(self) -> float:
@@ -106,10 +112,10 @@ class Standing:
 
 def standings(arms: Sequence[str], pulls: Sequence[Pull], rates: Rates) -> dict[str, Standing]:
     """What the asks so far, in order, say of each arm."""
-    answered = [pull for pull in pulls if pull.closed_at is not None]
-    costs = [rates.cost(pull) for pull in answered]
+    known = [pull for pull in pulls if pull.is_known]
+    costs = [rates.cost(pull) for pull in known]
     usual = sum(costs) / len(costs) if costs else 1.0
-    weighed = [(DISCOUNT**age, pull) for age, pull in enumerate(reversed(answered))]
+    weighed = [(DISCOUNT**age, pull) for age, pull in enumerate(reversed(known))]
     scale = max((weight * pull.gain for weight, pull in weighed), default=0.0)
     scale = max(scale, LEAST_SCALE)
     found = {}

@@ -26,7 +26,7 @@ ARMS = ("first", "second", "third")
 
 
 def pull(arm: str, gain: float = 0.0, cost: int = 1, **fields: object) -> Pull:
-    made = Pull(arm, 0.5, closed_at=0, best=0.5 + gain / 2, proposals=list(range(cost)))
+    made = Pull(arm, 0.5, closed_at=0, best=0.5 + gain / 2, proposals=list(range(cost)), judged=1)
     for name, value in fields.items():
         setattr(made, name, value)
     return made
@@ -92,6 +92,13 @@ def test_the_index_by_hand() -> None:
     tiny = standings(ARMS[:1], [pull("first", 0.001)], Rates())["first"]
     assert tiny.gained == pytest.approx(0.1), "what is hardly a gain stays hardly one"
     assert standings(("third",), pulls, Rates())["third"].worth == pytest.approx(0.5 / 2)
+
+
+def test_an_ask_whose_programs_are_in_work_says_nothing_yet() -> None:
+    pulls = [pull("first", 0.4), pull("second", judged=0), pull("third", closed_at=None)]
+    found = standings(ARMS, pulls, Rates())
+    assert [found[arm].asks for arm in ARMS] == [1, 0, 0]
+    assert standings(ARMS, [pull("first", judged=0, failed="nothing")], Rates())["first"].asks == 1
 
 
 def test_tokens_and_money_cost_programs() -> None:
