@@ -62,7 +62,10 @@ def find_blocks(code: Sequence[Instruction]) -> tuple[tuple[Block, ...], tuple[L
     number = {old: new for new, old in enumerate(kept)}
     nexts = [tuple(number[s] for s in edges[old] if s in number) for old in kept]
     roots = [0, *sorted({number[t] for old in kept for t in cold_edges[old] if t in number})]
-    bodies = _loop_bodies(nexts, roots)
+    # Out of a hand-off control comes back behind it, which makes no other entry of the loop around it.
+    cold = [old not in hot for old in kept]
+    within = [tuple(n for n in s if cold[n] or not cold[b]) for b, s in enumerate(nexts)]
+    bodies = _loop_bodies(within, roots)
     inside = _nesting(bodies)
     # Block numbers follow addresses, so paths of headers sort as the loops stand in the code.
     order = sorted(bodies, key=lambda header: inside[header])

@@ -88,6 +88,14 @@ def test_a_divergence_hand_off_is_cold() -> None:
     assert [(b.first, b.cold) for b in blocks] == [(0, False), (1, False), (3, True)]
 
 
+def test_a_hand_off_is_no_other_entry_of_the_loop_that_it_comes_back_to() -> None:
+    nest = ("FADD", "BRA.DIV 8", "SHFL", "FMUL", "@P1 BRA 3", "BAR", "@P0 BRA 0", "EXIT", "WARPSYNC", "BRA 3")
+    assert loops_of(*nest) == [(0, 7, 1, None), (3, 5, 2, 0)]
+    blocks, loops = find_blocks(program(*nest))
+    assert [b.cold for b in blocks] == [False] * (len(blocks) - 1) + [True]
+    assert len(blocks) - 1 not in loops[0].blocks and loops[0].mix["bar"] == 1
+
+
 def test_a_jump_table_leads_to_what_nothing_else_leads_to() -> None:
     code = program("FADD", "BRX", "FMUL", "EXIT", "FFMA", "EXIT", "BRA 6", "NOP", "NOP")
     blocks, loops = find_blocks(code)
