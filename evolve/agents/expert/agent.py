@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from evolve.agents.base import Context, Proposal
@@ -25,7 +26,7 @@ from evolve.agents.expert import (
 )
 from evolve.agents.expert.fixed import factors, fixed
 from evolve.agents.expert.premises import assumed, begun, loosened
-from evolve.agents.expert.shape import describe, few
+from evolve.agents.expert.shape import Shape, describe, few
 from evolve.agents.expert.sketch import Sketch
 from evolve.agents.expert.variations import variations
 from evolve.ir.kernel import Kernel
@@ -47,7 +48,7 @@ class Expert:
         head += loosened(kernel, context.numerics)
         sizes = dict(context.workload["sizes"])
         ordered = chains.sketches(kernel, sizes) if context.numerics == "exact" else ()
-        offers = begun([*ordered, *sketches(kernel, sizes)], head)
+        offers = begun([*ordered, *sketches(kernel, sizes, context.target.sms)], head)
         alone = FIRST * PER_ASK
         if context.ask < FIRST:
             start, count = context.ask * PER_ASK, PER_ASK
@@ -60,13 +61,15 @@ class Expert:
         return made
 
 
-def sketches(kernel: Kernel, sizes: Mapping[str, int]) -> list[Sketch]:
-    """All sketches for a lifted kernel at the sizes that are timed, favourites first."""
+def sketches(kernel: Kernel, sizes: Mapping[str, int], sms: int = Shape.sms) -> list[Sketch]:
+    """All sketches for a lifted kernel at the sizes that are timed, favourites first, for a GPU of so many
+    multiprocessors."""
     known = dict(sizes)
     shape = describe(kernel, known)
     counted = few(shape, known)
     if counted:
         shape = describe(kernel, known, counted)
+    shape = replace(shape, sms=sms)
     families = (
         counts.sketches(kernel, shape),
         sparse.sketches(shape, known),

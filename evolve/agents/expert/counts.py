@@ -15,8 +15,8 @@ from evolve.ir.kernel import Kernel
 from evolve.ir.visit import local_buffers
 from evolve.target.limits import STATIC_SHARED_BYTES, WARP
 
-BLOCKS = 264
-"""As many as keep large GPUs busy: each merges its copy once."""
+BLOCKS = 2
+"""On each SM, enough to keep it busy: each merges its copy once."""
 WARPS, WIDTH = 32, 4
 
 
@@ -28,7 +28,7 @@ def sketches(kernel: Kernel, shape: Shape) -> Iterator[Sketch]:
     target, count, size = cells
     (i,) = shape.parallel
     step = WARP * WARPS * WIDTH
-    part = -(-shape.trips[i] // (BLOCKS * step)) * step
+    part = -(-shape.trips[i] // (BLOCKS * shape.sms * step)) * step
     blocks = [f"split({i}, {part})", f"bind({i}.o, grid.x)", f"split({i}.i, {step})"]
     if count * size <= STATIC_SHARED_BYTES:
         yield Sketch(

@@ -86,6 +86,7 @@ class Shape:
     lengths  each array's last extent
     targets  what reductions update, by name
     declares whether variables are declared inside the loops
+    sms      multiprocessors of the GPU
     """
 
     parallel: tuple[str, ...]
@@ -99,6 +100,7 @@ class Shape:
     lengths: dict[str, Expr]
     targets: tuple[str, ...]
     declares: bool
+    sms: int = 132
 
     def reads_of(self, buffer: str) -> tuple[Walk, ...]:
         return tuple(w for w in self.walks if w.buffer == buffer and w.mode is Mode.READ)

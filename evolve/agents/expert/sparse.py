@@ -21,7 +21,8 @@ FORMS = ((8, 4), (16, 1), (32, 4), (16, 2), (32, 8), (32, 1), (4, 4))
 THREADS = 256
 ENTRIES = (8, 4, 16)
 """Entries that a thread takes at once where all are shared out."""
-BLOCKS = (924, 528, 660)
+BLOCKS = (7, 4, 5)
+"""Of those, on each SM."""
 
 
 def sketches(shape: Shape, sizes: dict[str, int]) -> Iterator[Sketch]:
@@ -50,7 +51,7 @@ def _entries(shape: Shape, row: str, sweep: Inner) -> Iterator[Sketch]:
                 f"aggregate({total}, warp)",
                 f"split({k}, {entries})",
                 f"split({k}.o, {THREADS})",
-                f"persistent({k}.o.o, {choice(BLOCKS)})",
+                f"persistent({k}.o.o, {choice([n * shape.sms for n in BLOCKS])})",
                 f"bind({k}.o.i, thread.x)",
                 f"vectorize({k}.i, 4)",
                 f"unroll({k}.i.o)" if entries > 4 else None,

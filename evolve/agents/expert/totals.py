@@ -18,9 +18,9 @@ LONG = 1 << 16
 PARTS = (131072, 65536, 262144, 32768)
 LEAST_PARTS = 4
 THREADS = (1024, 512, 256)
-STRIDED = 264
+STRIDED = 2
 STRIDING = 512
-"""Blocks that go through the whole reduction together, and their threads."""
+"""Blocks on each SM that go through the whole reduction together, and their threads."""
 COMBINING = 1024
 
 
@@ -74,8 +74,8 @@ def _parts(shape: Shape, around: tuple[str, ...], k: str, facts: Facts, width: i
 
 
 def _strided(shape: Shape, around: tuple[str, ...], k: str, facts: Facts, width: int) -> Sketch | None:
-    threads = STRIDING
-    every = STRIDED * threads * width
+    threads, blocks = STRIDING, STRIDED * shape.sms
+    every = blocks * threads * width
     if shape.trips[k] < 2 * every:
         return None
     text = program(
@@ -89,7 +89,7 @@ def _strided(shape: Shape, around: tuple[str, ...], k: str, facts: Facts, width:
         f"split({k}.i.o.all, 32)",
         f"warp_reduce({k}.i.o.all.i)",
     )
-    return _sketch(text, f"{STRIDED} blocks stride over {k} together, {width} elements an access")
+    return _sketch(text, f"{blocks} blocks stride over {k} together, {width} elements an access")
 
 
 def _atomic(shape: Shape, around: tuple[str, ...], k: str, facts: Facts, width: int) -> Sketch | None:

@@ -32,6 +32,15 @@ def test_examples_have_sketches_and_the_first_are_proved(name: str) -> None:
         assert compiled.verdict == "PROVED", (sketch.text, compiled.diagnostics)
 
 
+@pytest.mark.parametrize("name", ["spmv", "histogram", "total"])
+def test_blocks_are_so_many_on_each_multiprocessor(name: str) -> None:
+    info = problem_of(name, (KERNELS / f"{name}.cu").read_text()).info()
+    large, small = ({s.text for s in sketches(info.kernel, info.workload["sizes"], sms)} for sms in (132, 66))
+    assert large - small and small - large
+    if name == "spmv":
+        assert any("?[924, 528, 660]" in x for x in large) and any("?[462, 264, 330]" in x for x in small)
+
+
 def test_what_a_thread_keeps_between_two_sweeps_is_computed_where_it_is_read() -> None:
     info = problem_of("blur", (KERNELS / "blur.cu").read_text()).info()
     first, second = (s.text for s in sketches(info.kernel, info.workload["sizes"])[:2])
