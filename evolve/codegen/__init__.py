@@ -11,8 +11,8 @@
 `runs`       entries that one thread adds to their segments; `segments` the device functions behind them
 `rounding`   which arrays the order of threads rounds
 `floors`     floor division as C computes it
-`hinted`     accesses with hints to the caches; `asynchronous` copies that are only started;
-             `bfloat16` its rounding
+`hinted`     accesses with hints to the caches; `prefetched` requests to L2; `asynchronous` copies that are
+             only started; `bfloat16` its rounding
 `sizes`      how large index arithmetic gets: the launch guards
 `vectors`    independence of lanes
 `limits`     what is refused before a compiler sees it

@@ -13,9 +13,11 @@ from evolve.codegen.asynchronous import ASYNCHRONOUS
 from evolve.codegen.bfloat16 import ROUND, WIDEN
 from evolve.codegen.ctext import literal
 from evolve.codegen.errors import CodegenError
-from evolve.codegen.hinted import PREFETCH, Hinted
+from evolve.codegen.hinted import Hinted
 from evolve.codegen.names import Names
+from evolve.codegen.prefetched import PREFETCH
 from evolve.codegen.segments import Update, find_text, find_together_text, runs_text, together_text
+from evolve.codegen.threads import lane_of
 from evolve.ir.types import DType, Monoid
 from evolve.target.limits import WARP
 
@@ -198,7 +200,7 @@ def _warp_text(name: str, monoid: Monoid, dtype: DType, lanes: int) -> str:
         # Groups may run under different conditions, so each names its own lanes only.
         mask = "group"
         setup = f"""
-    const unsigned int lane = (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32;
+    const unsigned int lane = {lane_of()};
     const unsigned int group = {hex((1 << lanes) - 1)}u << (lane / {lanes} * {lanes});"""
     what = "a warp" if lanes == WARP else f"each group of {lanes} lanes"
     return f"""\
@@ -216,9 +218,7 @@ __device__ __forceinline__ {t} {name}({t} value) {{{setup}
 
 def _aggregate_text(name: str, monoid: Monoid, dtype: DType, row: int, alike: bool) -> str:
     t = dtype.c_name
-    lane = f"threadIdx.x % {WARP}"
-    if row:
-        lane = f"(threadIdx.x + {row} * (threadIdx.y + blockDim.y * threadIdx.z)) % {WARP}"
+    lane = lane_of(row)
     step, same = combined(monoid, dtype, "total", "other"), ""
     total = f"""\
     {t} total = __shfl_sync(peers, value, first);
@@ -268,10 +268,10 @@ def _block_text(name: str, warp: str, monoid: Monoid, dtype: DType, threads: int
 // The {monoid.name} of `value` over {threads} threads along x; every thread gets it.
 // `scratch` holds an element for each of the {warps} warps. All threads of the block must call it.
 __device__ __forceinline__ {t} {name}({t} value, {t}* scratch) {{
-    const int lane = threadIdx.x % 32;
+    const int lane = {lane_of(0)};
     value = {warp}(value);
     if (lane == 0) {{
-        scratch[threadIdx.x / 32] = value;
+        scratch[threadIdx.x / {WARP}] = value;
     }}
     __syncthreads();
     value = {fetch};
@@ -303,12 +303,12 @@ def _warp_scan_text(name: str, monoid: Monoid, dtype: DType, lanes: int) -> str:
     t = dtype.c_name
     mask = "0xffffffffu"
     place = f"""
-    const int lane = threadIdx.x % {WARP};"""
+    const int lane = {lane_of(0)};"""
     if lanes < WARP:
         # Groups may run under different conditions, so each names its own lanes only.
         mask = "group"
         place = f"""
-    const unsigned int own = (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % {WARP};
+    const unsigned int own = {lane_of()};
     const unsigned int group = {hex((1 << lanes) - 1)}u << (own / {lanes} * {lanes});
     const int lane = own % {lanes};"""
     width = "" if lanes == WARP else f", {lanes}"
@@ -340,7 +340,7 @@ def _block_scan_text(name: str, warp: str, monoid: Monoid, dtype: DType, threads
 // The {monoid.name} of `value` over earlier ones of {threads} threads along x; `total` is that of all.
 // `scratch` holds an element for each of the {warps} warps. All threads of the block must call it.
 __device__ __forceinline__ {t} {name}({t} value, {t}* scratch, {t}& total) {{
-    const int lane = threadIdx.x % {WARP};
+    const int lane = {lane_of(0)};
     {t} own;
     const {t} before = {warp}(value, own);
     if (lane == 0) {{

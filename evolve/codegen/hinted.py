@@ -41,17 +41,6 @@ _SAYS = {
 CONDITION = "defined(__CUDACC_RTC__) || defined(__NVCC__)"
 
 
-PREFETCH = f"""\
-// Asks L2 for the line of an element.
-#if {CONDITION}
-#define prefetch_l2(address) \\
-    asm volatile("prefetch.global.L2 [%0];" :: "l"(__cvta_generic_to_global(address)))
-#else
-#define prefetch_l2(address) ((void)*(const volatile char*)(address))
-#endif
-"""
-
-
 @dataclass(frozen=True)
 class Hinted:
     """A macro for accesses to an array of `dtype` elements, `lanes` at once.

@@ -9,7 +9,6 @@ and each run of entries of one segment is combined before memory is updated.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
@@ -22,7 +21,7 @@ from evolve.ir.kernel import Kernel
 from evolve.ir.scope import conjuncts
 from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Reduce, Stmt, Store
 from evolve.ir.types import LoopKind, Space
-from evolve.ir.visit import fresh, loads, local_buffers, loop_sites, variables
+from evolve.ir.visit import fresh, loads, local_buffers, loop_sites, rewrite, variables
 from evolve.target.limits import WARP
 
 if TYPE_CHECKING:
@@ -35,32 +34,14 @@ MOST = 64
 def gather_runs(kernel: Kernel) -> Block:
     """The body with every nest of such entries in two: contributions into registers, and their update."""
     taken = {*kernel.params, *local_buffers(kernel.body), *loop_sites(kernel.body)}
-
-    def gathered(s: For) -> tuple[Stmt, ...] | None:
-        found = _nest(s)
-        return None if found is None else found.gathered(taken)
-
-    return _outermost_first(kernel.body, gathered)
-
-
-def _outermost_first(block: Block, f: Callable[[For], tuple[Stmt, ...] | None]) -> Block:
-    """The block with loops replaced; what `f` makes of one is left as it is."""
-    out: list[Stmt] = []
-    for s in block.stmts:
-        new = f(s) if isinstance(s, For) else None
-        match s:
-            case _ if new is not None:
-                out += new
-            case Block():
-                out.append(_outermost_first(s, f))
-            case For():
-                out.append(replace(s, body=_outermost_first(s.body, f)))
-            case If():
-                body, orelse = _outermost_first(s.body, f), _outermost_first(s.orelse, f)
-                out.append(replace(s, body=body, orelse=orelse))
-            case _:
-                out.append(s)
-    return Block(tuple(out))
+    made: dict[str, tuple[Stmt, ...]] = {}
+    # Loops are walked outermost first: one inside a nest is part of it.
+    for name, site in loop_sites(kernel.body).items():
+        found = None if made.keys() & {x.var for x in site.loops} else _nest(site.stmt)
+        gathered = None if found is None else found.gathered(taken)
+        if gathered is not None:
+            made[name] = gathered
+    return rewrite(kernel.body, lambda s: made.get(s.var) if isinstance(s, For) else None)
 
 
 @dataclass(frozen=True)
@@ -74,6 +55,7 @@ class _Nest:
     base: Expr
 
     def gathered(self, taken: set[str]) -> tuple[Stmt, ...] | None:
+        """The nest in two; None where it is too large or nothing to gather."""
         extents = [_extent(x) for x in self.loops]
         number = prod(extents)
         if not 1 < number <= MOST:
@@ -115,7 +97,7 @@ def _extent(loop: For) -> int:
     return int(loop.extent.value)
 
 
-def _nest(outermost: For) -> _Nest | None:
+def _nest(outermost: Stmt) -> _Nest | None:
     loops: list[For] = []
     conditions: list[Expr] = []
     at: Stmt = outermost

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evolve.codegen.ctext import literal
+from evolve.codegen.threads import lane_of
 from evolve.ir.types import DType, Monoid
 from evolve.target.limits import WARP
 
-_LANE = f"(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % {WARP}"
 _ALL = "0xffffffffu"
 
 
@@ -64,7 +64,7 @@ __device__ __forceinline__ int {name}(const {t}* starts, int segments, {whole} v
     if (__activemask() != {_ALL}) {{
         return {find}(starts, segments, value);
     }}
-    const int lane = {_LANE};
+    const int lane = {lane_of()};
     const {whole} least = __shfl_sync({_ALL}, value, 0);
     int low = 0;
     int high = segments;
@@ -100,7 +100,7 @@ __device__ __forceinline__ void {name}({t}* target, int r, {t} total) {{
         {atomic}(&target[r], total);
         return;
     }}
-    const int lane = {_LANE};
+    const int lane = {lane_of()};
     const int before = __shfl_up_sync({_ALL}, r, 1);
     const bool apart = !__all_sync({_ALL}, lane == 0 || before <= r);
     #pragma unroll

@@ -18,6 +18,13 @@ from evolve.ir.types import LoopKind
 from evolve.target.limits import WARP
 
 
+def lane_of(row: int | str = "blockDim.x") -> str:
+    """The text of a thread's number in its warp. `row`: the threads along x; 0: they are whole warps."""
+    if row == 0:
+        return f"threadIdx.x % {WARP}"
+    return f"(threadIdx.x + {row} * (threadIdx.y + blockDim.y * threadIdx.z)) % {WARP}"
+
+
 @dataclass(frozen=True)
 class Threads:
     """As many along each axis as the largest loop bound to it has iterations. `lanes` as of a Kernel."""

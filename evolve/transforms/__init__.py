@@ -10,7 +10,7 @@ it checks a cheap local precondition and leaves it to `evolve.legality` whether 
 `memory`      stage, accumulate_in_register; `window` finds the part of a buffer to stage
 `layouts`     set_layout
 `turns`       serpentine
-`hints`       cache_hint, prefetch
+`hints`       cache_hint; `prefetch` prefetch
 `resources`   carveout, max_registers
 `overlap`     multi_buffer, make_async, pipeline
 `writes`      cache_write
@@ -23,7 +23,7 @@ it checks a cheap local precondition and leaves it to `evolve.legality` whether 
 `recompute`   inline, compute_at; `producers` who writes an element
 `private`     atomic, aggregate, privatize
 `precision`   set_precision
-`knowledge`   specialize; `given` assume
+`knowledge`   specialize, assume
 `apply`       a statement, or a program, applied
 `moves`       the statements whose preconditions hold next; which to try a primitive's description says, by
               rules that `domains` reads off the kernel (`view`); results keep what a block `fits`, and

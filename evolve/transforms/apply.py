@@ -17,8 +17,8 @@ from evolve.transforms.edit import tidy
 from evolve.transforms.names import NameTable
 
 _FAMILIES = (
-    *("balance", "given", "grids", "hints", "iteration", "knowledge", "layouts", "loops", "mapping"),
-    *("memory", "nests", "online", "overlap", "precision", "private", "recompute", "reductions"),
+    *("balance", "grids", "hints", "iteration", "knowledge", "layouts", "loops", "mapping"),
+    *("memory", "nests", "online", "overlap", "precision", "prefetch", "private", "recompute", "reductions"),
     *("resources", "reuse", "scans", "turns", "writes"),
 )
 for _family in _FAMILIES:

@@ -18,6 +18,7 @@ from evolve.ir.visit import (
     fresh,
     leaves,
     loads,
+    loop_sites,
     map_block_exprs,
     map_expr,
     rewrite,
@@ -53,6 +54,31 @@ def _replace_loop_in(block: Block, name: str, f: Callable[[For], Stmt | tuple[St
             middle = new if isinstance(new, tuple) else (new,)
             return Block((*block.stmts[:position], *middle, *block.stmts[position + 1 :]))
     return None
+
+
+def without_buffer(body: Block, buffer: str) -> Block:
+    """No declaration and no statement that writes the buffer, and no loop or condition around nothing."""
+
+    def gone(s: Stmt) -> tuple[Stmt, ...] | None:
+        match s:
+            case Store() | Reduce() if s.buffer == buffer:
+                return ()
+            case Alloc() if s.buffer.name == buffer:
+                return ()
+            case For() if not s.body.stmts:
+                return ()
+            case If() if not s.body.stmts and not s.orelse.stmts:
+                return ()
+            case _:
+                return None
+
+    return rewrite(body, gone)
+
+
+def loops_gone(before: Kernel, after: Kernel) -> tuple[str, ...]:
+    """The loops of the one that the other does not have."""
+    left = loop_sites(after.body).keys()
+    return tuple(name for name in loop_sites(before.body) if name not in left)
 
 
 @dataclass(frozen=True)

@@ -74,17 +74,13 @@ def stage(call: Call) -> Result:
         raise RefusedError("E-STAGE-UNREAD", f"{source.name} is not read inside {at.var}")
     if source.space is space and space is Space.REGISTER:
         raise RefusedError("E-NO-CHANGE", f"{source.name} is already in registers")
-    inner = frozenset(s.stmt.var for s in walk(at.body) if isinstance(s.stmt, For))
+    inner = loops_inside(at)
     align = call.integer("align")
     assert align is not None
     window = window_of(kernel, source.name, tuple(filter(_is_placed, reads)) or reads, inner)
     window = aligned(kernel, source.name, window, align, (*site.path, at))
-    check_stage_size(source, window, space)
     taken = taken_names(kernel)
-    targets = call.statement.targets
-    name = claim(kernel, targets[0]) if targets else fresh(f"{source.name}_s", taken)
-    taken |= {name}
-    copy = Buffer(name, source.dtype, tuple(index(n) for n in window.extents), space)
+    copy = copy_of(call, source, window, space, "s", taken)
     nest = _copy_nest(call, source, copy, window, (*site.path, at), taken)
     body = _reading(at.body, source.name, copy, window)
     staged = replace(
@@ -124,8 +120,24 @@ def _is_placed(access: Reach | Load) -> bool:
     return not any(reads_memory(i) for i in access.indices)
 
 
-def check_stage_size(source: Buffer, window: Window, space: Space) -> None:
-    """Raises RefusedError E-STAGE-SIZE when a block cannot hold the window."""
+def loops_inside(at: For) -> frozenset[str]:
+    """The loops below one."""
+    return frozenset(s.stmt.var for s in walk(at.body) if isinstance(s.stmt, For))
+
+
+def copy_of(call: Call, source: Buffer, window: Window, space: Space, suffix: str, taken: set[str]) -> Buffer:
+    """A buffer for the window, under the name that the program gives it or another, `taken` from then on.
+
+    Raises RefusedError E-STAGE-SIZE when a block cannot hold it.
+    """
+    _check_size(source, window, space)
+    targets = call.statement.targets
+    name = claim(call.kernel, targets[0]) if targets else fresh(f"{source.name}_{suffix}", taken)
+    taken.add(name)
+    return Buffer(name, source.dtype, tuple(index(n) for n in window.extents), space)
+
+
+def _check_size(source: Buffer, window: Window, space: Space) -> None:
     elements = prod(window.extents)
     size = elements * source.dtype.size
     if space is Space.SHARED and size > MAX_SHARED_BYTES:

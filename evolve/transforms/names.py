@@ -29,7 +29,11 @@ class NameTable:
 
     def without_loop(self, loop: str, became: str) -> NameTable:
         """After `loop` was replaced."""
-        return replace(self, gone=MappingProxyType({**self.gone, loop: became}))
+        return self.without_loops((loop,), became)
+
+    def without_loops(self, loops: Iterable[str], became: str) -> NameTable:
+        """After these were replaced."""
+        return replace(self, gone=MappingProxyType({**self.gone, **dict.fromkeys(loops, became)}))
 
 
 def find_loops(kernel: Kernel, names: NameTable, name: str) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from evolve.dsl.diagnostic import RefusedError
 from evolve.ir.effects import Access, Mode, effects
-from evolve.ir.expr import Expr, Load, index, sub
+from evolve.ir.expr import Expr, Load, sub
 from evolve.ir.kernel import Kernel
 from evolve.ir.printer import print_stmt
 from evolve.ir.scope import ranges_at
@@ -26,7 +26,6 @@ from evolve.ir.stmt import Alloc, Block, Buffer, Commit, For, If, Reduce, Stmt, 
 from evolve.ir.types import Space
 from evolve.ir.visit import (
     Site,
-    fresh,
     leaves,
     loads,
     map_block_exprs,
@@ -37,10 +36,18 @@ from evolve.ir.visit import (
     walk,
 )
 from evolve.transforms.call import Call, Result, loop_of, transform
-from evolve.transforms.edit import declared_in, guard, renamed, replace_loop, touched
+from evolve.transforms.edit import (
+    declared_in,
+    guard,
+    loops_gone,
+    renamed,
+    replace_loop,
+    touched,
+    without_buffer,
+)
 from evolve.transforms.mapping import FREE
-from evolve.transforms.memory import check_stage_size, in_front
-from evolve.transforms.names import claim, taken_names
+from evolve.transforms.memory import copy_of, in_front, loops_inside
+from evolve.transforms.names import taken_names
 from evolve.transforms.places import check_runs_in_order, check_scope
 from evolve.transforms.producers import Producer, declaration, producers
 from evolve.transforms.window import Reach, Window, swept, window_of
@@ -63,8 +70,8 @@ def inline(call: Call) -> Result:
 
         return map_expr(e, one)
 
-    body = map_block_exprs(_without(kernel.body, buffer.name), in_place)
-    return replace(kernel, body=body), call.names
+    result = replace(kernel, body=map_block_exprs(without_buffer(kernel.body, buffer.name), in_place))
+    return result, call.names.without_loops(loops_gone(kernel, result), f"gone with {buffer.name}")
 
 
 def _only_store(kernel: Kernel, buffer: Buffer) -> tuple[Producer, Store]:
@@ -94,20 +101,6 @@ def _only_store(kernel: Kernel, buffer: Buffer) -> tuple[Producer, Store]:
     return producer, leaf
 
 
-def _without(body: Block, buffer: str) -> Block:
-    """No declaration and no statement that writes the buffer, and no loop or condition around nothing."""
-
-    def gone(s: Stmt) -> tuple[Stmt, ...] | None:
-        if isinstance(s, Store | Reduce) and s.buffer == buffer:
-            return ()
-        if isinstance(s, Alloc) and s.buffer.name == buffer:
-            return ()
-        empty = isinstance(s, For | If) and not s.body.stmts
-        return () if empty and not (isinstance(s, If) and s.orelse.stmts) else None
-
-    return rewrite(body, gone)
-
-
 @transform("compute_at")
 def compute_at(call: Call) -> Result:
     """See dsl_spec/compute_at.yaml."""
@@ -119,14 +112,11 @@ def compute_at(call: Call) -> Result:
     reads = tuple(_reads(at, site, buffer.name))
     if not reads:
         raise RefusedError("E-STAGE-UNREAD", f"{buffer.name} is not read inside {at.var}")
-    inner = frozenset(s.stmt.var for s in walk(at.body) if isinstance(s.stmt, For))
-    window = window_of(kernel, buffer.name, reads, inner) if buffer.extents else Window((), ())
-    check_stage_size(buffer, window, space)
+    window = Window((), ())
+    if buffer.extents:
+        window = window_of(kernel, buffer.name, reads, loops_inside(at))
     taken = taken_names(kernel)
-    targets = call.statement.targets
-    name = claim(kernel, targets[0]) if targets else fresh(f"{buffer.name}_at", taken)
-    taken.add(name)
-    copy = Buffer(name, buffer.dtype, tuple(index(n) for n in window.extents), space)
+    copy = copy_of(call, buffer, window, space, "at", taken)
     rest = replace_loop(kernel, at.var, lambda _: ()).body
     stays = any(a.buffer == buffer.name for s in walk(rest) for a in _loads_of(s.stmt))
     path = (*site.path, at)
@@ -139,14 +129,18 @@ def compute_at(call: Call) -> Result:
             if not isinstance(x, Load) or x.buffer != buffer.name:
                 return x
             local = tuple(sub(i, o) for i, o in zip(x.indices, window.origins, strict=True))
-            return Load(name, local, x.dtype)
+            return Load(copy.name, local, x.dtype)
 
         return map_expr(e, one)
 
     body = map_block_exprs(at.body, redirected)
     body = in_front((Alloc(copy), *moved), body, inside_guards=space is Space.REGISTER)
     result = replace_loop(kernel, at.var, lambda s: replace(s, body=body))
-    return (result if stays else _forget(result, buffer, made)), call.names
+    if stays:
+        return result, call.names
+    left = rewrite(result.body, lambda s: () if any(s is p.stmt for p in made) else None)
+    result = replace(kernel, body=without_buffer(left, buffer.name))
+    return result, call.names.without_loops(loops_gone(kernel, result), f"gone with {buffer.name}")
 
 
 def _check_place(
@@ -225,13 +219,3 @@ def _moved(
 
     body = substitute_block(rewrite(p.body, into_copy), by)
     return sweep.around(guard(conditions, body, ranges_at(call.kernel, (*path, *sweep.loops))))
-
-
-def _forget(kernel: Kernel, buffer: Buffer, made: tuple[Producer, ...]) -> Kernel:
-    """Without the buffer and what filled it."""
-
-    def gone(s: Stmt) -> tuple[Stmt, ...] | None:
-        declares = isinstance(s, Alloc) and s.buffer.name == buffer.name
-        return () if declares or any(s is p.stmt for p in made) else None
-
-    return replace(kernel, body=rewrite(kernel.body, gone))

@@ -8,11 +8,11 @@ from evolve.dsl.diagnostic import RefusedError
 from evolve.ir.effects import effects
 from evolve.ir.expr import Expr, Load
 from evolve.ir.kernel import Kernel
-from evolve.ir.stmt import Alloc, Buffer, For, If, Reduce, Stmt, Store
+from evolve.ir.stmt import Alloc, Buffer, Reduce, Store
 from evolve.ir.types import Space
-from evolve.ir.visit import Site, map_block_exprs, map_expr, rewrite
+from evolve.ir.visit import Site, map_block_exprs, map_expr
 from evolve.transforms.call import Call, Result, transform
-from evolve.transforms.edit import all_sites
+from evolve.transforms.edit import all_sites, loops_gone, without_buffer
 
 
 @transform("reuse")
@@ -25,26 +25,9 @@ def reuse(call: Call) -> Result:
     def read_kept(e: Expr) -> Expr:
         return replace(e, buffer=kept.name) if isinstance(e, Load) and e.buffer == dropped.name else e
 
-    def without(s: Stmt) -> tuple[Stmt, ...] | None:
-        match s:
-            case Store() | Reduce() if s.buffer == dropped.name:
-                return ()
-            case Alloc() if s.buffer.name == dropped.name:
-                return ()
-            case For() if not s.body.stmts:
-                return ()
-            case If() if not s.body.stmts and not s.orelse.stmts:
-                return ()
-            case _:
-                return None
-
-    bare = rewrite(kernel.body, without)
-    left = {s.stmt.var for s in all_sites(replace(kernel, body=bare)) if isinstance(s.stmt, For)}
-    names = call.names
-    for site in all_sites(kernel):
-        if isinstance(site.stmt, For) and site.stmt.var not in left:
-            names = names.without_loop(site.stmt.var, f"gone with {dropped.name}")
-    return replace(kernel, body=map_block_exprs(bare, lambda e: map_expr(e, read_kept))), names
+    bare = without_buffer(kernel.body, dropped.name)
+    result = replace(kernel, body=map_block_exprs(bare, lambda e: map_expr(e, read_kept)))
+    return result, call.names.without_loops(loops_gone(kernel, result), f"gone with {dropped.name}")
 
 
 def check_alike(kept: Buffer, dropped: Buffer) -> None:

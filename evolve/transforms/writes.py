@@ -7,16 +7,16 @@ from dataclasses import replace
 from evolve.dsl.diagnostic import RefusedError
 from evolve.ir.affine import Ranges, expression, linear
 from evolve.ir.effects import Mode, effects
-from evolve.ir.expr import Binary, Expr, Load, compare, index, sub
+from evolve.ir.expr import Binary, Expr, Load, compare, sub
 from evolve.ir.printer import print_expr
 from evolve.ir.scope import conjuncts, ranges_at
 from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Stmt, Store
 from evolve.ir.types import DType, Space
-from evolve.ir.visit import Site, fresh, loads, rewrite, variables, walk
+from evolve.ir.visit import Site, loads, rewrite, variables, walk
 from evolve.transforms.call import Call, Result, loop_of, transform
 from evolve.transforms.edit import declared_in, guard, reads_memory, replace_loop
-from evolve.transforms.memory import check_stage_size
-from evolve.transforms.names import claim, taken_names
+from evolve.transforms.memory import copy_of, loops_inside
+from evolve.transforms.names import taken_names
 from evolve.transforms.places import check_runs_in_order, check_scope
 from evolve.transforms.window import Reach, Window, swept, window_of
 
@@ -29,20 +29,15 @@ def cache_write(call: Call) -> Result:
     at, space = loop_of(site), Space(call.word("scope"))
     _check_place(at, site, target, space)
     stores = tuple(_stores(at, site, target.name))
-    inner = frozenset(s.stmt.var for s in walk(at.body) if isinstance(s.stmt, For))
-    window = window_of(kernel, target.name, stores, inner)
-    check_stage_size(target, window, space)
+    window = window_of(kernel, target.name, stores, loops_inside(at))
     taken = taken_names(kernel)
-    targets = call.statement.targets
-    name = claim(kernel, targets[0]) if targets else fresh(f"{target.name}_w", taken)
-    taken.add(name)
-    copy = Buffer(name, target.dtype, tuple(index(n) for n in window.extents), space)
+    copy = copy_of(call, target, window, space, "w", taken)
 
     def into_copy(s: Stmt) -> Stmt | None:
         if not isinstance(s, Store) or s.buffer != target.name:
             return None
         local = tuple(sub(i, o) for i, o in zip(s.indices, window.origins, strict=True))
-        return replace(s, buffer=name, indices=local)
+        return replace(s, buffer=copy.name, indices=local)
 
     out = _write_out(call, target, copy, window, stores, len(site.path) + 1, taken)
     body = _around(Alloc(copy), rewrite(at.body, into_copy), out, inside_guards=space is Space.REGISTER)
