@@ -15,12 +15,12 @@ from evolve.runs.folder import RunFolder
 
 
 def ledger(exchanges: Iterable[Exchanged]) -> list[dict[str, Any]]:
-    """One entry a model: requests, faults by kind, tokens, seconds.
+    """One entry a model, a person being none: requests, faults by kind, tokens, seconds.
 
     A sum of tokens is None where no answer told any. `usd` is None: no prices are known.
     """
     models: dict[str, list[Exchanged]] = {}
-    for one in exchanges:
+    for one in (one for one in exchanges if one.model != "human"):
         models.setdefault(one.model, []).append(one)
     return [_entry(model, said) for model, said in models.items()]
 

@@ -164,7 +164,7 @@ def test_a_person_proposes_and_ends_the_run(tmp_path: Path) -> None:
     said = done.stderr
     assert "## The kernel" in said and said.count("You make a CUDA kernel faster") == 1
     assert "E-RACE: a race; repair: tile 8" in said and "No program could be read" in said
-    assert "candidate 1: scored" in said
+    assert "candidate 1: scored" in said and document["models"] == []
     assert json.loads(evolve(tmp_path, "replay", "out", "--json").stdout)["agrees"]
     told = json.loads(evolve(tmp_path, "show", "out", "--prompts", "--json").stdout)["exchanges"]
     assert [(one["step"], one["model"]) for one in told] == [
