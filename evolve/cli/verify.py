@@ -11,12 +11,14 @@ from evolve.cli import options
 def command(run: options.Run, json: options.Json = False) -> int:
     """Check a run's best program again.
 
-    It is proved, executed and scored on this machine. What was examined after a measured search is
-    examined again, on inputs drawn from the recorded secret.
+    It is proved, its text is read back, and it is executed and scored on this machine. What was examined
+    after a measured search is examined again, on inputs drawn from the recorded secret.
 
-    Exit status 1 if it is not PROVED and scored now, if the code it renders to differs from the
-    recorded one, or if it fails the examination.
+    Exit status 1 if it is not PROVED and scored now, if its text is REFUTED, if the code it renders to
+    differs from the recorded one, or if it fails the examination.
     """
+    from dataclasses import asdict
+
     from evolve.cli.inputs import note_changes, open_problem
     from evolve.cli.output import Output
     from evolve.runs.examination import repeat
@@ -34,10 +36,12 @@ def command(run: options.Run, json: options.Json = False) -> int:
         compiled = problem.compile(problem.parse(best["program"]))
         proved = compiled.verdict == "PROVED"
         score = problem.score(compiled) if proved else None
+        read = problem.read_back(compiled) if proved else None
         same = score is not None and (score.source is None or score.source == best["source"])
         if not best["candidate"]:
             same = proved
         holds = score is not None and score.status == "scored" and same
+        holds = holds and (read is None or read.status != "REFUTED")
         again = repeat(problem, compiled, view.examined) if holds and view.examined else None
         holds = holds and (again is None or again.state != "failed")
         document = {
@@ -45,6 +49,7 @@ def command(run: options.Run, json: options.Json = False) -> int:
             "candidate": best["candidate"],
             "holds": holds,
             "verdict": compiled.verdict,
+            "text": None if read is None else asdict(read) | {"said": read.said},
             "status": score.status if score else None,
             "message": score.message if score else "",
             "same_source": same,
@@ -67,6 +72,8 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
     who = f"candidate {document['candidate']}" if document["candidate"] else "the kernel as given"
     yield f"{who} of {document['run']} {'holds' if document['holds'] else 'does NOT hold'}"
     yield f"  proof: {document['verdict']}"
+    if document["text"] is not None:
+        yield f"  text: {document['text']['said']}"
     if document["status"] is None:
         yield "  not executed, since it is not proved here"
         return

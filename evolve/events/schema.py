@@ -223,6 +223,19 @@ class Champion(Model):
     fitness: float
 
 
+class ReadBack(Model):
+    """A champion's text was read back and compared with what was proved; no decision of the search.
+
+    UNKNOWN: it has a form that is not read, as `reason` says, `line` of the text; it proves nothing.
+    """
+
+    kind: Literal["read_back"] = "read_back"
+    candidate: int
+    status: Literal["PROVED", "REFUTED", "UNKNOWN"]
+    reason: str = ""
+    line: int = 0
+
+
 class Stopped(Model):
     """The search ended by a rule; only an examination may follow."""
 
@@ -315,6 +328,7 @@ Body = Annotated[
     | Result
     | Compared
     | Champion
+    | ReadBack
     | Stopped
     | Examined
     | Exchanged

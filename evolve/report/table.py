@@ -12,6 +12,7 @@ from evolve.report.conversation import ledger_lines, probed_lines
 from evolve.report.examined import examined_lines
 from evolve.report.units import duration, microseconds
 from evolve.runs.best import LEAST_GAIN
+from evolve.search.problem import TextFound
 
 _SPECIALIZED = re.compile(r"(?:specialize|assume)\((.*)\)").fullmatch
 STOPPED = {
@@ -54,6 +55,7 @@ def final_table(document: Mapping[str, Any], folder: Path) -> str:
         *_filtered(document.get("prefilter")),
         *_no_gain(best),
         *restricted(best["program"]),
+        *_text(best.get("text")),
         *(f"  {line}" for line in probed_lines(document.get("probed") or ())),
         *(f"  {line}" for line in arm_lines(document.get("arms") or ())),
         *(f"  {line}" for line in ledger_lines(document.get("models") or ())),
@@ -67,6 +69,12 @@ def _filtered(balance: Mapping[str, Any] | None) -> Iterator[str]:
     """What the pre-filter saved and cost, where it skipped anything."""
     if balance and balance["skipped"]:
         yield f"  {balance['text']}"
+
+
+def _text(found: Mapping[str, Any] | None) -> Iterator[str]:
+    """What reading the text back came to."""
+    if found:
+        yield f"  text: {TextFound(found['status'], found['reason'], found['line']).said}"
 
 
 def _no_gain(best: Mapping[str, Any]) -> Iterator[str]:

@@ -20,6 +20,7 @@ from evolve.events.schema import (
     DeviceInfo,
     Event,
     Paused,
+    ReadBack,
     Resumed,
     RunStarted,
     Settings,
@@ -292,6 +293,10 @@ def _search(
         original = folder.blobs.get(state.baseline.source or started.source)
         code = folder.blobs.get(source) if source else original
         write_best(folder, started, state.parent(proposal), state.parent(0), code, original)
+        if proposal and not journal.has_read_back(proposal):
+            found = _read_back(problem, proposal, program)
+            if found is not None:
+                journal.note(found)
 
     for found in getattr(agent, "probes", ()):
         journal.note(found)
@@ -314,6 +319,15 @@ def _search(
         if error.code not in ("cannot-write", "diverged"):
             journal.note(Paused(reason=f"error: {error.code}"))
         raise
+
+
+def _read_back(problem: Problem[Any], proposal: int, program: str) -> ReadBack | None:
+    """What reading a champion's text back comes to."""
+    compiled = problem.compile(problem.parse(program))
+    found = problem.read_back(compiled) if compiled.verdict == "PROVED" else None
+    if found is None:
+        return None
+    return ReadBack(candidate=proposal, status=found.status, reason=found.reason, line=found.line)
 
 
 def _examine(state: SearchState, journal: Journal, evaluator: Evaluator) -> None:

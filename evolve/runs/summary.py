@@ -16,6 +16,7 @@ from evolve.events.schema import (
     Exchanged,
     Paused,
     Probed,
+    ReadBack,
     Resumed,
     RunStarted,
 )
@@ -39,6 +40,7 @@ class RunView:
     wall_s: float = 0.0
     champions: list[int] = field(default_factory=list)
     examined: Examined | None = None
+    read_back: dict[int, ReadBack] = field(default_factory=dict)
     exchanges: list[Exchanged] = field(default_factory=list)
     probes: dict[str, Probed] = field(default_factory=dict)
     _last_t: float | None = None
@@ -60,6 +62,8 @@ class RunView:
             self.exchanges.append(body)
         elif isinstance(body, Probed):
             self.probes[body.model] = body
+        elif isinstance(body, ReadBack):
+            self.read_back[body.candidate] = body
         elif isinstance(body, Examined):
             if body.candidate != self.state.champion or self.state.stopped is None:
                 raise ValueError(f"candidate {body.candidate} is not what the search came to")
@@ -105,7 +109,8 @@ def as_document(view: RunView, name: str, blobs: BlobStore) -> dict[str, Any]:
     """The JSON object of `run --json`.
 
     Times in microseconds. Candidate 0 is the baseline, with the empty program. `source` is CUDA
-    text. `speedup` is baseline time over best time. `examined` says what became of the best program after
+    text, and `text` says what reading it back came to, None where nothing was emitted or read. `speedup`
+    is baseline time over best time. `examined` says what became of the best program after
     a measured search, None where it was not examined: one whose state is failed is not to be used.
     `prefilter` says what the pre-filter saved and cost, None where it decided on nothing. `arms` says
     what part each agent and model had (`runs.arms.shares`), `models` what
@@ -121,7 +126,7 @@ def as_document(view: RunView, name: str, blobs: BlobStore) -> dict[str, Any]:
         "device": started.device.model_dump(),
         "workload": started.workload_summary,
         "baseline": {"time_us": state.baseline.time_us, "fitness": state.baseline.fitness},
-        "best": _best(state, blobs, blobs.get(started.source)),
+        "best": _best(state, blobs, blobs.get(started.source)) | {"text": _text(view)},
         "examined": view.examined.model_dump(mode="json", exclude={"kind"}) if view.examined else None,
         "sol": started.sol.model_dump(),
         "budget": {"limit": started.settings.budget, "scored": state.scored},
@@ -133,6 +138,11 @@ def as_document(view: RunView, name: str, blobs: BlobStore) -> dict[str, Any]:
         "stopped": view.ended,
         "wall_s": round(view.wall_s, 3),
     }
+
+
+def _text(view: RunView) -> dict[str, Any] | None:
+    found = view.read_back.get(view.state.champion)
+    return None if found is None else found.model_dump(exclude={"kind", "candidate"})
 
 
 def _best(state: SearchState, blobs: BlobStore, original: str) -> dict[str, Any]:

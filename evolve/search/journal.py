@@ -20,6 +20,7 @@ from evolve.events.schema import (
     Exchanged,
     Paused,
     Probed,
+    ReadBack,
     Result,
     Resumed,
     RunStarted,
@@ -27,7 +28,7 @@ from evolve.events.schema import (
 )
 from evolve.ir.errors import EvolveError
 
-_ASIDE = (Paused, Resumed, Examined, Exchanged, Probed)
+_ASIDE = (Paused, Resumed, Examined, Exchanged, Probed, ReadBack)
 """Events about processes, about what the search came to, and what was said to a model: no decisions of its
 own."""
 
@@ -44,6 +45,7 @@ class Journal:
         self._recorded = [event.body for event in recorded if not isinstance(event.body, _ASIDE)]
         exchanges = [event.body for event in recorded if isinstance(event.body, Exchanged)]
         self._answers = {(body.ask, body.step): body for body in exchanges if body.answer is not None}
+        self._read_back = {event.body.candidate for event in recorded if isinstance(event.body, ReadBack)}
         self._asks = {body.ask for body in self._recorded if isinstance(body, Asked)}
         self._results = {body.proposal: body for body in self._recorded if isinstance(body, Result)}
         self._cursor = 0
@@ -72,6 +74,10 @@ class Journal:
     def has_answer(self, ask: int) -> bool:
         """Whether an answer to ask number `ask` is on record, wherever it stands."""
         return ask in self._asks
+
+    def has_read_back(self, candidate: int) -> bool:
+        """Whether it is on record what reading the text of a champion back came to."""
+        return candidate in self._read_back
 
     def recorded_comparison(self, challenger: int, incumbent: int) -> Compared | None:
         """The recorded comparison of these two, if it comes next."""
@@ -118,7 +124,7 @@ class Journal:
             self._writer.append(body)
         self._observe(body, recorded is not None)
 
-    def note(self, body: Paused | Resumed | Examined | Exchanged | Probed) -> None:
+    def note(self, body: Paused | Resumed | Examined | Exchanged | Probed | ReadBack) -> None:
         """Appends an event that is no decision of the search; it takes no part in the comparison."""
         if self._writer is not None:
             self._writer.append(body)

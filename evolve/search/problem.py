@@ -128,6 +128,23 @@ class Comparison:
     message: str = ""
 
 
+@dataclass(frozen=True)
+class TextFound:
+    """Whether the emitted text does what was proved. UNKNOWN: `line` of it has a form that is not read, as
+    `reason` says."""
+
+    status: Verdict
+    reason: str = ""
+    line: int = 0
+
+    @property
+    def said(self) -> str:
+        """In a few words."""
+        word = {"PROVED": "proved", "REFUTED": "REFUTED", "UNKNOWN": "not read back"}[self.status]
+        at = f"line {self.line}: " if self.line else ""
+        return f"{word}: {at}{self.reason}" if self.reason else word
+
+
 ProgramT = TypeVar("ProgramT")
 
 
@@ -182,6 +199,10 @@ class Problem(Protocol[ProgramT]):
 
     def render(self, compiled: Compiled) -> str:
         """The CUDA text of a PROVED program."""
+        ...
+
+    def read_back(self, compiled: Compiled) -> TextFound | None:
+        """What reading the text of a PROVED program back comes to; None where none was emitted."""
         ...
 
     def inspect(self) -> Mapping[str, Any]:

@@ -149,6 +149,8 @@ class SearchState:
                 self._apply_comparison(body)
             case Champion():
                 self._require(body.proposal)
+                if body.proposal not in self.proposals:
+                    raise ValueError("the kernel as given is no champion")
                 if body.fitness > _NOTABLE_GAIN * self.best_fitness:
                     self.stale = 0
                 self.champions.append(body.proposal)

@@ -35,6 +35,7 @@ from evolve.search.problem import (
     ProblemRequest,
     Score,
     Sol,
+    TextFound,
     Verdict,
 )
 from evolve.target.limits import REGISTER_FILE
@@ -206,6 +207,16 @@ class KernelProblem:
     def render(self, compiled: Compiled) -> str:
         """The CUDA text of a proved module, with the host function that picks a variant and launches it."""
         return self._source(compiled.payload)
+
+    def read_back(self, compiled: Compiled) -> TextFound | None:
+        """The text of a proved module compared with the module; None for the kernel as given."""
+        from evolve.validation.validate import validate
+
+        module: Module = compiled.payload
+        if not module.variants:
+            return None
+        found = validate(module, render(module))
+        return TextFound(found.status.value, found.reason, found.line)
 
     def _source(self, module: Module) -> str:
         return with_launcher(render(module))

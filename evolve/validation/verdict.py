@@ -27,10 +27,8 @@ class TextVerdict:
         return self.status is TextStatus.PROVED
 
     def __str__(self) -> str:
-        if self.proved:
-            return "proved"
         at = f"line {self.line}: " if self.line else ""
-        return f"{'REFUTED' if self.status is TextStatus.REFUTED else 'not read back'}: {at}{self.reason}"
+        return "PROVED" if self.proved else f"{self.status.value}: {at}{self.reason}"
 
 
 class UnreadError(Exception):

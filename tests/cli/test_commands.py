@@ -61,7 +61,7 @@ def test_run_json_is_the_contract(call: Call) -> None:
         "device": ["kind", "profile", "timing"],
         "workload": ["rows"],
         "baseline": ["fitness", "time_us"],
-        "best": ["candidate", "fitness", "program", "source", "speedup", "time_us"],
+        "best": ["candidate", "fitness", "program", "source", "speedup", "text", "time_us"],
         "examined": "NoneType",
         "prefilter": "NoneType",
         "sol": ["bound", "hard_time_us", "time_us"],
@@ -105,7 +105,8 @@ def test_check_says_what_a_proof_rests_on(call: Call, tmp_path: Path) -> None:
     (tmp_path / "p.dsl").write_text("set(tile, 13)\n")
     status, out, _ = call("check", "--kernel", "fake.cu", "--program", "p.dsl")
     assert status == 0
-    assert out.splitlines() == ["PROVED", "numerics: reassociate", "assumed: x and y do not overlap"]
+    told = ["PROVED", "text: proved", "numerics: reassociate", "assumed: x and y do not overlap"]
+    assert out.splitlines() == told
 
 
 def test_the_other_commands_read_the_run(call: Call) -> None:

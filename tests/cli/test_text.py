@@ -1,0 +1,66 @@
+"""What reading a champion's text back came to is on record, and said where a proof is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evolve.events.log import read_log
+from evolve.events.schema import ReadBack
+from evolve.search.problem import TextFound
+from tests.cli import test_commands
+from tests.cli.test_commands import Call
+from tests.search.fake import FakeProblem
+
+call = test_commands.call
+
+
+def read_backs(folder: Path) -> list[ReadBack]:
+    return [e.body for e in read_log(folder / "events.jsonl").events if isinstance(e.body, ReadBack)]
+
+
+def run(call: Call, *arguments: object) -> dict[str, Any]:
+    status, out, _ = call(
+        "run", "--kernel", "fake.cu", "--agent", "random", "--budget", "8", "--workers", "1",
+        "--out", "here", "--json", *arguments,
+    )  # fmt: skip
+    assert status == 0
+    document: dict[str, Any] = json.loads(out)
+    return document
+
+
+def test_each_champion_is_read_back_once(call: Call) -> None:
+    document = run(call)
+    found = read_backs(Path("here"))
+    assert document["best"]["text"] == {"status": "PROVED", "reason": "", "line": 0}
+    story = json.loads(call("show", "here", "--json")[1])
+    assert [b.candidate for b in found] == [c["candidate"] for c in story["champions"]]
+    assert call("resume", "here", "--workers", "1", "--json")[0] == 0
+    assert call("replay", "here", "--json")[0] == 0
+    assert read_backs(Path("here")) == found
+    assert "text: proved" in call("report", "here")[1]
+    assert "text: proved" in call("verify", "here")[1]
+
+
+@pytest.mark.parametrize(
+    ("found", "said", "status"),
+    [
+        (TextFound("UNKNOWN", "another loop", 7), "not read back: line 7: another loop", 0),
+        (TextFound("REFUTED", "a barrier is missing", 9), "REFUTED: line 9: a barrier is missing", 1),
+    ],
+)
+def test_what_is_not_proved_is_said(
+    call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, found: TextFound, said: str, status: int
+) -> None:
+    monkeypatch.setattr(FakeProblem, "read_back", lambda self, compiled: found)
+    document = run(call)
+    assert document["best"]["text"]["status"] == found.status
+    (tmp_path / "p.dsl").write_text("set(tile, 13)\n")
+    for command in (("verify", "here"), ("check", "--kernel", "fake.cu", "--program", "p.dsl")):
+        ended, out, _ = call(*command)
+        assert ended == status
+        assert f"text: {said}" in out
+    assert f"text: {said}" in call("report", "here")[1]
