@@ -15,7 +15,7 @@ import argparse
 import json
 import time
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,32 +61,41 @@ def table(record: Mapping[str, Any]) -> str:
 
 
 def compared(server: str) -> dict[str, float]:
-    """The server's count of tokens over the rule's, of texts of each kind."""
-    asking = questions(SIZES["small"])
+    """The server's count of tokens over the rule's: of texts of each kind, and the most that any whole prompt
+    of the table takes in the model's own template."""
     texts = {
         "compact reference": compact_reference(),
         "full reference": full_reference(),
-        "first prompts": _all(asking.first(first_context(name)) for name in ("softmax", "matmul", "spmv")),
-        "later prompts": _all(asking.first(later_context(name)) for name in ("softmax", "matmul", "spmv")),
         "programs": "".join(program_of(path.stem) for path in sorted(KERNELS.glob("*.cu"))),
     }
-    count = _counter(server)
-    return {name: round(count(text) / tokens(text), 3) for name, text in texts.items()}
+    shares = {name: _count(server, text) / tokens(text) for name, text in texts.items()}
+    whole = [_share(server, *one) for path in sorted(KERNELS.glob("*.cu")) for one in _prompts(path.stem)]
+    shares |= {"prompts, least": min(whole), "prompts, most": max(whole)}
+    return {name: round(share, 3) for name, share in shares.items()}
 
 
-def _all(prompts: Any) -> str:
-    found: list[Messages] = list(prompts)
-    return "\n".join(one["content"] for messages in found for one in messages)
+def _prompts(name: str) -> Iterator[tuple[Window, Messages]]:
+    for context in SIZES.values():
+        asking = questions(context)
+        for told in (first_context(name), later_context(name)):
+            yield asking.window, asking.first(told)
 
 
-def _counter(server: str) -> Callable[[str], int]:
-    def count(text: str) -> int:
-        body = json.dumps({"content": text}).encode()
-        request = urllib.request.Request(f"{server}/tokenize", body, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=60) as page:
-            return len(json.load(page)["tokens"])
+def _share(server: str, window: Window, messages: Messages) -> float:
+    text = _post(server, "/apply-template", {"messages": messages})["prompt"]
+    return _count(server, text) / window.count(messages)
 
-    return count
+
+def _count(server: str, text: str) -> int:
+    return len(_post(server, "/tokenize", {"content": text, "parse_special": True})["tokens"])
+
+
+def _post(server: str, path: str, body: Any) -> Any:
+    request = urllib.request.Request(
+        server + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=60) as page:
+        return json.load(page)
 
 
 def main() -> None:

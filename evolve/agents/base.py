@@ -73,12 +73,13 @@ class Desk(Protocol):
 class Context:
     """What an agent may look at.
 
-    `ask` counts the calls of this agent in the run, from 0. `kernel` is the lifted IR and `target`
-    the hardware limits, for agents that reason on them. `sol` holds `time_us`, `hard_time_us` and
-    `bound`. `baseline` is the kernel as given (the empty program). `parents` are elites of one island, each
-    of another cell of the archive. `hypotheses` are the latest attempts of whoever stated an `expected`
+    `ask` counts the calls of this agent in the run, from 0. `kernel` is the lifted IR and `target` the
+    hardware limits, for agents that reason on them. `sol` holds `time_us`, `hard_time_us` and `bound`.
+    `baseline` is the kernel as given (the empty program). `parents` are elites of one island, each of
+    another cell of the archive. `hypotheses` are the latest attempts of whoever stated an `expected`
     effect. `legal_moves(program)` lists the statements that may be appended to a program, each legal, in a
-    fixed order. Draw random numbers from `rng` only.
+    fixed order. Draw random numbers from `rng` only. `waiting` are such that have no result yet, without
+    status. `beside` is how many more questions to this agent are open.
     """
 
     ask: int
@@ -98,6 +99,8 @@ class Context:
     rng: Random
     desk: Desk | None = None
     hypotheses: tuple[Attempt, ...] = ()
+    waiting: tuple[Attempt, ...] = ()
+    beside: int = 0
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
 
-from evolve.agents.base import Agent, Context, Desk, Parent, Proposal
+from evolve.agents.base import Agent, Attempt, Context, Desk, Parent, Proposal
 from evolve.agents.portfolio.arms import Arm
 from evolve.agents.portfolio.bandit import Rates, choose, failures, rests
 from evolve.events.schema import Asked, Failed, Idea, Settings
@@ -151,7 +151,25 @@ def context_of(
         rng=stream(settings.seed, "agent", state.agent_asks),
         desk=desk,
         hypotheses=tuple(state.hypotheses),
+        waiting=waiting(state),
+        beside=sum(one.arm == planned.arm.name for one in state.open.values()),
     )
+
+
+def waiting(state: SearchState) -> tuple[Attempt, ...]:
+    """What was offered with an expected effect and has no result yet; of a program with holes one filling."""
+    in_work = [one for number, one in state.proposals.items() if number not in state.results]
+    offered = {one.template or one.proposal: one for one in reversed(in_work)}
+    found = [
+        Attempt(
+            one.proposal, one.program, "", 0.0, note=one.note, expected=one.expected, template=one.template
+        )
+        for one in reversed(offered.values())
+    ]
+    found += [
+        Attempt(0, idea.program, "", 0.0, note=idea.note, expected=idea.expected) for *_, idea in state.queue
+    ]
+    return tuple(one for one in found if one.expected)
 
 
 def _idea(proposal: Proposal, known: set[int]) -> Idea:

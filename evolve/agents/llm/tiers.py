@@ -3,7 +3,7 @@
 A tier says where to begin. What does not fit is shortened one rule at a time, in this order, until it does:
 
 1. features: the first 12 lines only; then two other programs
-2. half as many failed programs and results, and half again, down to one of each
+2. half as many failed programs, results and ideas that are still being tried, and half again, down to one
 3. one other program, then none; then no features
 4. pages of single primitives: none
 5. the language: from all its pages to a sentence and a signature each, then to signatures alone

@@ -11,17 +11,22 @@ import pytest
 from evolve.agents.base import Agent
 from evolve.agents.llm.agent import LlmAgent
 from evolve.events.log import LOG_NAME, read_log
-from evolve.events.schema import Asked, Exchanged, Proposed, Settings
+from evolve.events.schema import Asked, Baseline, Exchanged, Idea, Proposed, Result, Settings
 from evolve.ir.errors import EvolveError
 from evolve.llm.faults import Fault, Tokens
 from evolve.llm.patience import Patience
 from evolve.llm.prompts import Prompts
 from evolve.llm.request import Answer, Messages, Request
+from evolve.population.archive import Archive
+from evolve.report.story import run_text
 from evolve.runs.conversation import conversation, ledger
 from evolve.runs.effects import effects
 from evolve.runs.folder import RunFolder
 from evolve.runs.session import Session, replay, resume, start
+from evolve.runs.story import run_story
 from evolve.runs.summary import read_view
+from evolve.search.propose import waiting
+from evolve.search.state import SearchState
 from tests.runs.helpers import REQUEST, after
 from tests.search.fake import FakeProblem
 
@@ -147,6 +152,8 @@ def test_the_effect_is_told_beside_what_was_expected(tmp_path: Path) -> None:
     assert (second["status"], second["actual_factor"]) == ("incorrect", None)
     assert "- idea 2 -> expected 2x faster, got incorrect" in later
     assert "effects that were expected" in voice.asked[-1][-1]["content"]
+    shown = run_text(run_story(read_view(folder), folder))
+    assert "expectations: Of 12 effects" in shown or "expectations: Of 11 effects" in shown
 
 
 def test_of_the_numbers_that_were_tried_the_best_is_told(tmp_path: Path) -> None:
@@ -317,3 +324,19 @@ def test_templates_can_be_replaced_and_are_part_of_the_run(tmp_path: Path) -> No
     assert made == [mine, mine]
     assert all(v.asked[0][-1]["content"] == "Make one loop fast; 4 ways.\n" for v in voices)
     assert read_view(folder).state.scored == 4
+
+
+def test_what_has_no_result_yet_is_told_too() -> None:
+    """An answer with many programs is not worked off when the next question goes out."""
+    state = SearchState(settings=Settings(budget=9, agent="llm"))
+    idea = {"operator": "llm", "expected": "2x"}
+    state.apply(Baseline(time_us=100.0, fitness=0.5))
+    state.archive = Archive.empty(3)
+    ideas = tuple(Idea(program=f"set(tile, {n})\n", note=f"idea {n}", **idea) for n in (1, 2, 3))
+    silent = Idea(program="set(width, 2)\n", operator="mutation")
+    state.apply(Asked(ask=1, island=0, by_agent=True, ideas=(*ideas, silent)))
+    common = {"ask": 1, "island": 0, **idea}
+    for n in (1, 2):
+        state.apply(Proposed(proposal=n, program=f"set(tile, {n})\n", note=f"idea {n}", **common))
+    state.apply(Result(proposal=1, status="scored", time_us=50.0, fitness=1.0))
+    assert [one.note for one in waiting(state)] == ["idea 2", "idea 3"]

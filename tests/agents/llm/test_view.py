@@ -216,3 +216,13 @@ def test_a_step_is_short_and_ends_with_what_changes() -> None:
     assert first.split("Program so far")[0] == second.split("Program so far")[0]
     assert "    split(i, 64)\n" in second and second.endswith("bind(i, thread.x)\ndone\n")
     assert "40%: uncoalesced" in first and "n = 1024" in first
+
+
+def test_what_is_under_way_or_was_repeated_is_told() -> None:
+    waiting = (Attempt(8, "split(i, 2)\n", "", 0.0, note="halves", expected="2x"),)
+    twice = Attempt(9, "split(i, 2)\n", "duplicate", 0.0, note="again", expected="2x")
+    told = asked(context(waiting=waiting, beside=2, hypotheses=(twice, twice)))
+    assert "## Still being tried\n\n- halves\n" in told and "less obvious" in told
+    assert "Of your latest programs 2 had been tried before." in told
+    plain = asked(context())
+    assert not any(words in plain for words in ("Still being tried", "less obvious", "had been tried"))
