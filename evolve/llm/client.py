@@ -19,6 +19,8 @@ from evolve.llm.model import Model
 from evolve.llm.request import Answer, Request, Wait
 
 _POLL_S = 0.1
+_LOOK_S = 10.0
+"""For a page: whoever has it sends it at once."""
 _GRACE_S = 30.0
 """What the courier may take beyond a request's time, its start included."""
 _ROOT = Path(__file__).resolve().parents[2]
@@ -97,7 +99,10 @@ class Client:
         """
         if self.model.api_base is None:
             raise Fault("bad-request", "only a server of --api-base is asked what it tells of itself")
-        return json.loads(self.answer(self._begin({"look": path, "body": body}), wait).text)
+        limit_s = min(self.limit_s, _LOOK_S)
+        return json.loads(
+            self.answer(self._begin({"look": path, "body": body, "limit_s": limit_s}), wait).text
+        )
 
     def about(self) -> dict[str, Any]:
         """`keys`, the names of those that the server is told; `max_input_tokens` and `max_output_tokens`, as

@@ -30,7 +30,9 @@ _USABLE = frozenset(("empty", "refusal"))
 """What a model may say to that and still be of use."""
 _TRIES = Patience(attempts=3, first_s=0.5, most_s=5.0)
 _WORD = "bcdfghjkmpqvwxz"
-_MOST_WORD = 32
+_MOST_WORD, _MOST_THOUGHT = 32, 1024
+"""Tokens of an answer that is a word: of a server of one's own, and of one whose models may think first."""
+_LEAST_SCALE, _MOST_SCALE = 0.5, 4.0
 _MOST_CONTEXT = 100_000_000
 _SERVED_BY_OLLAMA = 4096
 """The context that Ollama serves where neither the model nor the user says another."""
@@ -164,6 +166,8 @@ def _page(client: Asked, path: str, body: Mapping[str, Any] | None) -> Any:
         if fault.kind == "client-died":
             raise
         return None
+    except (ValueError, RecursionError):  # nested as no page is
+        return None
 
 
 def _size(value: Any) -> int | None:
@@ -235,7 +239,7 @@ def scale_of(client: Asked) -> tuple[float, str]:
         if not isinstance(found, list) or not found:
             return 1.0, "the rule"
         scales.append(len(found) / tokens(text))
-    return min(max(*scales, 0.25), 4.0), "/tokenize"
+    return min(max(*scales, _LEAST_SCALE), _MOST_SCALE), "/tokenize"
 
 
 # ---- what answers are held to
@@ -274,7 +278,8 @@ def keeps_schema(client: Asked) -> bool:
 
 def _obeys(client: Asked, request: Request, right: Callable[[str], bool]) -> bool:
     try:
-        return right(client.ask(replace(request, most_tokens=_MOST_WORD)).text.strip())
+        most = _MOST_THOUGHT if client.model.api_base is None else _MOST_WORD
+        return right(client.ask(replace(request, most_tokens=most)).text.strip())
     except Fault as fault:
         if fault.kind == "client-died":
             raise

@@ -94,7 +94,7 @@ def test_a_server_that_counts_tokens_sets_the_scale_by_its_larger_count() -> Non
     assert scale_of(Told({"/tokenize": count})) == (pytest.approx(0.9, abs=0.01), "/tokenize")
     assert scale_of(Told({"/tokenize": {"tokens": []}})) == (1.0, "the rule")
     assert scale_of(Told({})) == (1.0, "the rule")
-    assert scale_of(Told({"/tokenize": {"tokens": [1]}}))[0] == 0.25, "within limits"
+    assert scale_of(Told({"/tokenize": {"tokens": [1]}}))[0] == 0.5, "within limits"
 
 
 @contextmanager
@@ -134,6 +134,18 @@ def test_the_field_that_a_server_reads_is_found(field: str) -> None:
     assert (found.grammar, found.schema_kept) == (field, field == "ebnf")
     assert (found.context, found.context_from, found.scale_from) == (4096, "/props", "the rule")
     assert isinstance(found, Probe) and 0 < found.seconds < 60
+
+
+def test_pages_that_are_none_are_passed_over() -> None:
+    """Nested deeper than can be read, late, or cut short: the next page counts."""
+    pages = {
+        "/props": Say(raw=b"[" * 200_000),
+        "/v1/models": Say(raw=b'{"data": [', length=500),
+        "/api/ps": Say(raw=b"<html>", content_type="text/html"),
+        "/api/show": Say(raw=b'{"parameters": "num_ctx 5000"}'),
+    }
+    with client_of(lambda request: Say("ready"), pages) as client:
+        assert context_of(client) == (5000, "/api/show")
 
 
 def test_a_server_that_only_repeats_or_refuses_is_held_to_nothing() -> None:
