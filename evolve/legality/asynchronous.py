@@ -82,6 +82,14 @@ def landings(model: Model, points: list[Point]) -> Mapping[str, IslObject]:
     return out
 
 
+def by_wait(model: Model, ends: IslObject, points: list[Point]) -> list[IslObject]:
+    """The instances of a copy, those together that have happened at the same wait in the text."""
+    length = ends.dim(isl.dim_type.out)
+    waits = [p for p in points if isinstance(p.stmt, Wait)]
+    found = [ends.intersect_range(_times(model, [p], length)).domain() for p in waits]
+    return [x for x in found if not x.is_empty()]
+
+
 def landing_at(
     model: Model, ends: IslObject, st: Statement, at: Mapping[str, int], point: Point
 ) -> tuple[int, ...] | None:

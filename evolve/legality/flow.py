@@ -10,6 +10,7 @@ chased to what they copied, and a combine of a partial is replaced by the partia
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 
@@ -178,16 +179,31 @@ class Flow:
         otherwise have the times of its read and of its write, and read what it writes itself.
         """
         reads = sink.set_tuple_name(isl.dim_type.in_, f"?{reader.frame.name}")
-        writes = tuple(
-            (w.instances, self.model.write(w), w.leaf.monoid if isinstance(w.leaf, Reduce) else None)
-            for w in writers
-        )
-        schedule = schedule_of(self.model, writers, reader)
+        when, *ends = schedule_of(self.model, writers, reader)
+        parts = [x for w, end in zip(writers, ends, strict=True) for x in self._parts(w, end)]
+        writes, schedule = tuple(x for x, _ in parts), (when, *(end for _, end in parts))
         with limited(self.operations):
             key = (buffer, reads, writes, schedule, self.operations)
             return remembered(
                 "flows", key, _KEEP, lambda: _reaching(buffer, reader.frame.name, reads, writes, schedule)
             )
+
+    def _parts(self, w: Statement, end: IslObject) -> Iterator[tuple[Write, IslObject]]:
+        """A writer's instances and when they have happened, those apart that end at other places in the text.
+
+        isl tells from components of the times that are constant at which depth two statements part. Those of
+        one statement must therefore be constant for all of its instances, or for none.
+        """
+        monoid = w.leaf.monoid if isinstance(w.leaf, Reduce) else None
+        write = self.model.write(w)
+        if not self.model.lasts(w):
+            yield (w.instances.identity(), write, monoid), end
+            return
+        for n, part in enumerate(self.model.parts(w)):
+            name = f"{w.name}!{n}" if n else w.name
+            maps = [m.intersect_domain(part).set_tuple_name(isl.dim_type.in_, name) for m in (write, end)]
+            back = part.identity().set_tuple_name(isl.dim_type.in_, name)
+            yield (back, maps[0], monoid), maps[1]
 
     def resolve(self, st: Statement, r: Read, depth: int = 0) -> Value:
         """Like `last`, with copies and partials looked through. Raises FlowError."""
@@ -300,7 +316,8 @@ class Flow:
 
 
 Write = tuple[IslObject, IslObject, Monoid | None]
-"""Instances of a statement, the cells that they write, and with what they update these."""
+"""Instances under a name of their own to those of a statement, the cells that they write, and with what they
+update these."""
 
 
 def _reaching(
@@ -308,10 +325,9 @@ def _reaching(
 ) -> Value:
     """isl's own search for last writers. The reader's instances are called `?reader` in `sink`."""
     must, may = _empty(), _empty()
-    stores: IslObject = isl.UnionSet.read_from_str(context(), "{ }")
-    reduces = stores
-    for instances, cells, monoid in writes:
-        written, inst = isl.UnionMap.from_map(cells), isl.UnionSet.from_set(instances)
+    stores = reduces = _empty()
+    for back, cells, monoid in writes:
+        written, inst = isl.UnionMap.from_map(cells), isl.UnionMap.from_map(back)
         if monoid is None:
             must, stores = must.union(written), stores.union(inst)
         else:
@@ -320,16 +336,15 @@ def _reaching(
     info = info.set_must_source(must).set_may_source(may).set_schedule_map(_together(schedule))
     flow = info.compute_flow()
     reaching = _named(flow.get_may_dependence().reverse(), reader)
-    base = reaching.intersect_range(stores)
-    adds = reaching.intersect_range(reduces)
+    base, adds = reaching.apply_range(stores), reaching.apply_range(reduces)
     unwritten = _named(flow.get_may_no_source(), reader)
     initial = _empty()
     if not unwritten.is_empty():
         initial = isl.UnionMap.from_map(_initial(isl.Map.from_union_map(unwritten), buffer))
     monoids = {
         monoid
-        for instances, _, monoid in writes
-        if monoid and not adds.intersect_range(isl.UnionSet.from_set(instances)).is_empty()
+        for back, _, monoid in writes
+        if monoid and not adds.intersect_range(isl.UnionSet.from_set(back.range())).is_empty()
     }
     return Value(base.union(initial), initial, adds, frozenset(monoids))
 

@@ -63,7 +63,7 @@ from evolve.ir.stmt import (
 )
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import Site, children, leaves, walk
-from evolve.legality.asynchronous import Point, extended, landing_at, landings
+from evolve.legality.asynchronous import Point, by_wait, extended, landing_at, landings
 from evolve.legality.cells import Cells
 from evolve.legality.finding import where_found
 from evolve.legality.geometry import THREAD_AXES, geometry
@@ -307,6 +307,10 @@ class Model:
         if st.name in self._landings:
             return extended(self._landings[st.name], self.depth, tail)
         return self.time_map(st, tail)
+
+    def parts(self, st: Statement) -> list[IslObject]:
+        """The instances of a copy that is only started, by the wait at which they have happened."""
+        return by_wait(self, self._landings[st.name], self.points)
 
     def landing(self, st: Statement, at: Mapping[str, int], point: Point) -> tuple[int, ...] | None:
         """When the copy that the instance `at` starts has happened, if it is at a wait of `point`."""

@@ -115,6 +115,14 @@ def _sweeps(kernel: Kernel, first: tuple[str, ...], second: tuple[str, ...]) -> 
         raise RefusedError(
             "E-ONLINE-FORM", f"each iteration of {loop} has a maximum of its own, it is no sweep for one"
         )
+    for a, b in zip(one, two, strict=True):
+        whole = [x for x, _ in totals if not any(b.var in variables(i) for i in x.indices)]
+        if whole and any(a.var in variables(i) for i in top.indices):
+            raise RefusedError(
+                "E-ONLINE-FORM",
+                f"{a.var} has a maximum of its own in each iteration, {whole[0].buffer} one sum for all",
+                repair="reduce both sweeps in parts, or none",
+            )
     sums = tuple(_Total(x, _moving(x, site)) for x, site in totals if isinstance(x, Reduce))
     return _Sweeps(one, two, top, sums, scale)
 

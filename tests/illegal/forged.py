@@ -15,6 +15,7 @@ from evolve.ir.types import MAX, MIN, Cache, DType, LoopKind
 from evolve.ir.visit import map_block_exprs, map_expr, rewrite, substitute_block
 from tests.illegal import (
     forged_entries,
+    forged_landings,
     forged_layouts,
     forged_online,
     forged_powers,
@@ -42,6 +43,7 @@ __all__ = [
     "FORGED",
     "Forged",
     "forged_entries",
+    "forged_landings",
     "forged_layouts",
     "forged_online",
     "forged_powers",
