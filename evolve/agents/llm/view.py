@@ -23,6 +23,7 @@ from evolve.agents.llm.tiers import Detail
 from evolve.dsl.reference import compact_reference, full_reference, names_reference, page
 from evolve.dsl.registry import statements
 from evolve.llm.effects import calibration, compared, read_factor
+from evolve.target.profile import Profile
 
 FAR, NEAR = 0.5, 0.85
 """Below the one fraction of the speed of light structures are worth changing, above the other nothing is but
@@ -69,6 +70,7 @@ def view(context: Context, detail: Detail) -> dict[str, Any]:
     return {
         "kernel": block(context.summary, detail.lines),
         "device": cut(str(getattr(context.target, "name", "the GPU")), MOST_TEXT),
+        "machine": machine(context.target),
         "sizes": _sizes(context.workload),
         "numerics": context.numerics,
         "sol_us": number(context.sol.get("time_us")),
@@ -91,6 +93,18 @@ def view(context: Context, detail: Detail) -> dict[str, Any]:
         "budget_left": context.budget_left,
         "most": detail.programs,
     }
+
+
+def machine(target: Profile | None) -> str:
+    """What a GPU has that programs are made for, in a sentence; '' where it is not known."""
+    if target is None:
+        return ""
+    limits, memory = target.limits, target.memory
+    return (
+        f"It has {target.sms} multiprocessors, each with room for {limits.threads_per_sm} threads and "
+        f"{limits.registers_per_sm} registers; a block may have {limits.threads_per_block} threads and "
+        f"{memory.shared_bytes_per_block_optin} bytes of shared memory."
+    )
 
 
 def parent_of(context: Context) -> Parent:
