@@ -111,6 +111,15 @@ AnswerTokens = Annotated[
         help="How long an answer may be, with what a model thinks before it.",
     ),
 ]
+Answers = Annotated[
+    str,
+    typer.Option(
+        "--answers",
+        metavar="HOW",
+        help="What a model is asked for: programs, steps (one statement at a time, of those that are "
+        "legal), or auto: steps where its context is small.",
+    ),
+]
 Prompts = Annotated[
     Path | None,
     typer.Option(

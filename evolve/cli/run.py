@@ -39,6 +39,7 @@ def command(
     model_timeout: options.ModelTimeout = 120,
     answer_tokens: options.AnswerTokens = 4096,
     context: options.Context = None,
+    answers: options.Answers = "auto",
     prompts: options.Prompts = None,
     search: Annotated[
         str | None,
@@ -78,6 +79,8 @@ def command(
     search = search or ("best-of-n" if agent == "human" else "evolve")
     if search not in ("evolve", "best-of-n"):
         raise EvolveError("usage", f"--search is evolve or best-of-n, not {search!r}")
+    if answers not in ("auto", "steps", "programs"):
+        raise EvolveError("usage", f"--answers is auto, steps or programs, not {answers!r}")
     models, bases = _models(agent, model or [], api_base or [])
     texts = _prompts(agent, prompts)
     settings = Settings(
@@ -92,6 +95,7 @@ def command(
         model_timeout_s=model_timeout,
         answer_tokens=answer_tokens,
         context=context,
+        answers=answers,  # type: ignore[arg-type]
     )
     with Output(json) as output:
         request = problem_request(kernel, entry, workload, device, numerics)

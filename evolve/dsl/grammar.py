@@ -67,9 +67,9 @@ def vocabulary(kernel: Kernel) -> Vocabulary:
     return Vocabulary(loops, arrays + own, tuple(s.name for s in kernel.scalars))
 
 
-def step_grammar(moves: Sequence[str]) -> str:
-    """One of these statements, or `done`."""
-    return f"root ::= {_one_of((*moves, DONE))}\n"
+def step_grammar(said: Sequence[str]) -> str:
+    """One of these texts: statements, and `done` where a program may end."""
+    return f"root ::= {_one_of(said)}\n"
 
 
 def answer_grammar(words: Vocabulary, most_programs: int, most_statements: int) -> str:

@@ -60,6 +60,8 @@ class Settings(Model):
     `agent` is a name, or several joined by `+`. `model` and `api_base` are those of the agent `llm`, `models`
     and `api_bases` those of several models, in order, an address empty for a protocol's own. `prompts` are
     the templates that replace built-in ones, as blobs by name; `context` is what `--context` says, in tokens.
+    `answers` is what models are asked for: statements one by one, whole programs, or what their context
+    allows.
     """
 
     budget: Annotated[int, Field(ge=1)]
@@ -72,6 +74,7 @@ class Settings(Model):
     model_timeout_s: Annotated[float, Field(gt=0)] = 120.0
     answer_tokens: Annotated[int, Field(ge=1)] = 4096
     context: Annotated[int | None, Field(ge=1)] = None
+    answers: Literal["auto", "steps", "programs"] = "auto"
     prompts: dict[str, str] = {}
     search: Literal["evolve", "best-of-n"] = "evolve"
     look_ahead: Annotated[int, Field(ge=1, le=256)] = 8
@@ -268,8 +271,10 @@ class Exchanged(Model):
     """A request to a model and what came back; no decision of the search.
 
     `ask` is the ask it belongs to, `step` 0 where programs were asked for and 1 where an answer was sent
-    back with what is wrong in it. `prompt` is the blob of a JSON list of messages, `answer` that of the
-    text; it is None where `fault` (`llm.faults.KINDS`) came instead. Tokens are those that the server tells.
+    back with what is wrong in it; where a program is made statement by statement, it counts the exchanges.
+    `held` is what the answer was held to (grammar, schema or nothing), `seed` that of its sampling. `prompt`
+    is the blob of a JSON list of messages, `answer` that of the text; it is None where `fault`
+    (`llm.faults.KINDS`) came instead. Tokens are those that the server tells.
     """
 
     kind: Literal["exchanged"] = "exchanged"
@@ -285,6 +290,8 @@ class Exchanged(Model):
     completion_tokens: int | None = None
     cached_tokens: int | None = None
     seconds: float = 0.0
+    seed: int | None = None
+    held: str = ""
 
 
 class Probed(Model):

@@ -13,6 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from evolve.dsl.grammar import DONE
+from evolve.dsl.parser import parse_statement
+from evolve.ir.errors import EvolveError
+
 MOST_DRAFTS = 8
 """Of one answer; further ones are not looked at."""
 _MOST_BYTES = 64 * 1024
@@ -63,6 +67,31 @@ def read_answer(text: str) -> tuple[Draft, ...]:
         if found:
             return tuple(found.values())[:MOST_DRAFTS]
     return ()
+
+
+def read_step(text: str) -> str:
+    """The one statement that an answer picks, in its canonical spelling, or `done`; "" where it says neither.
+
+    The first statement counts, in JSON the `move`; the word `done` counts alone on a line.
+    """
+    said = _THOUGHT.sub("", text).rpartition("</think>")[2]
+    for value in _values(said):
+        if isinstance(value, dict) and isinstance(value.get("move"), str):
+            said = value["move"]
+            break
+    for line in map(_line, said.splitlines()):
+        if line.strip("*. ").lower() == DONE:
+            return DONE
+        if _is_statement(line):
+            return _canonical(line)
+    return ""
+
+
+def _canonical(line: str) -> str:
+    try:
+        return str(parse_statement(line))
+    except EvolveError:
+        return line
 
 
 def _tidy(draft: Draft) -> Draft:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from evolve.events.blobs import BlobStore
 from evolve.events.log import read_log
-from evolve.events.schema import Asked, Event, Exchanged
+from evolve.events.schema import Asked, Event, Exchanged, Idea, Proposed
 from evolve.ir.errors import EvolveError
-from evolve.llm.answers import read_answer
+from evolve.llm.answers import read_answer, read_step
 from evolve.runs.folder import RunFolder
 
 
@@ -75,18 +75,32 @@ def _messages(blobs: BlobStore, digest: str) -> list[dict[str, str]]:
 
 def check_answers(events: Iterable[Event], blobs: BlobStore) -> None:
     """Reads recorded answers again: each program that a model or a person is said to have offered must stand
-    in one.
+    in one, or be made of the statements that one answer each picks, after those of its parent.
 
     Raises EvolveError `diverged`, naming the ask, and `damaged-blob`.
     """
     said: dict[int, list[str]] = {}
+    programs: dict[int, str] = {}
     for body in (event.body for event in events):
         if isinstance(body, Exchanged) and body.answer is not None:
             said.setdefault(body.ask, []).append(body.answer)
+        elif isinstance(body, Proposed):
+            programs[body.proposal] = body.program
         elif isinstance(body, Asked) and body.ask in said:
-            read = {draft.program for blob in said[body.ask] for draft in read_answer(blobs.get(blob))}
-            if any(idea.operator in ("llm", "human") and idea.program not in read for idea in body.ideas):
+            answers = [blobs.get(blob) for blob in said[body.ask]]
+            read = {draft.program for answer in answers for draft in read_answer(answer)}
+            made = [idea for idea in body.ideas if idea.operator in ("llm", "human")]
+            if any(idea.program not in read and not _stepped(idea, answers, programs) for idea in made):
                 message = f"ask {body.ask} has a program that is in none of the recorded answers"
                 raise EvolveError(
                     "diverged", message, hint="another version of evolve made this run, or its log was edited"
                 )
+
+
+def _stepped(idea: Idea, answers: Sequence[str], programs: Mapping[int, str]) -> bool:
+    """Whether a program is its parent's with statements that these answers pick, in their order."""
+    begun = programs.get(idea.parents[0], "") if idea.parents else ""
+    if not idea.program.startswith(begun) or idea.program == begun:
+        return False
+    picked = map(read_step, answers)
+    return all(line in picked for line in idea.program[len(begun) :].splitlines())

@@ -227,7 +227,7 @@ def test_the_context_that_a_server_tells_is_kept_to(tmp_path: Path) -> None:
 
     pages = {"/props": Say(raw=b'{"default_generation_settings": {"n_ctx": %d}}' % size)}
     with serving(narrow, pages=pages) as server:
-        done = run(tmp_path, server, "--budget", "6")
+        done = run(tmp_path, server, "--budget", "6", "--answers", "programs")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert document["models"][0]["faults"] == {} and document["models"][0]["answered"] > 3

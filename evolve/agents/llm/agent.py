@@ -1,15 +1,20 @@
-"""The conversation with a model: programs asked for, refused ones sent back once with the reason."""
+"""The conversation with a model: programs asked for, refused ones sent back once with the reason; or one
+program, statement by statement."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
-from evolve.agents.base import AgentFailed, Context, Desk, Proposal, Waiting
+from evolve.agents.base import AgentFailed, Context, Desk, Parent, Proposal, Waiting
+from evolve.agents.llm.hold import Answers, hold_of, hold_programs
 from evolve.agents.llm.lines import reasons
-from evolve.agents.llm.question import Questions
+from evolve.agents.llm.question import Form, Questions
+from evolve.agents.llm.steps import Steps, start_of, steps_for
+from evolve.agents.llm.tiers import tier_of
 from evolve.agents.llm.view import parent_of
 from evolve.events.schema import Probed
 from evolve.ir.errors import NegativeAnswerError
@@ -18,7 +23,7 @@ from evolve.llm.faults import Fault, Tokens
 from evolve.llm.patience import Patience
 from evolve.llm.probe import Probe
 from evolve.llm.prompts import Prompts
-from evolve.llm.request import Answer, Messages, Request
+from evolve.llm.request import Answer, Request
 from evolve.llm.window import Window
 
 OPERATOR = "llm"
@@ -71,29 +76,34 @@ class LlmAgent:
         patience: Patience = Patience(),  # noqa: B008
         window: Window = Window(),  # noqa: B008
         probe: Probe | None = None,
+        answers: Answers = "auto",
     ) -> None:
         self.probes = () if probe is None else (Probed(**asdict(probe)),)
         self._voice, self._model = voice, model
-        self._window, self._questions = window, Questions(prompts, window)
+        self._hold = hold_of(probe)
+        form: Form = "json" if self._hold == "schema" else "blocks"
+        self._window, self._questions = window, Questions(prompts, window, form)
+        self._steps = steps_for(prompts, self._hold, window, answers)
         self._patience = patience
 
     def converse(self, context: Context) -> Waiting[Sequence[Proposal]]:
-        """The programs of one answer, those that had to be corrected last. Raises AgentFailed."""
+        """The programs of one answer, those that had to be corrected last, or the one that was made statement
+        by statement. Raises AgentFailed."""
         assert context.desk is not None
+        start = parent_of(context) if self._steps is None else start_of(context)
         try:
-            drafts = yield from self._programs(context, context.desk)
+            if self._steps is None:
+                offered = yield from self._programs(context, context.desk)
+            else:
+                offered = yield from self._stepped(context, start, context.desk, self._steps)
         except Fault as fault:
             raise self._failed(f"{fault.kind}: {fault.message}", fault.hint, fault.for_good) from None
         except NegativeAnswerError as error:  # the kernel does not fit its context
             raise AgentFailed(error.message, error.hint, for_good=True, code=error.code) from None
-        if not drafts:
+        if not offered:
             raise self._failed("its answers hold no program")
-        parent = parent_of(context)
-        parents = (parent.proposal,) if parent.proposal else ()
-        return [
-            Proposal(draft.program, parents, OPERATOR, draft.hypothesis, draft.expected or NOT_SAID)
-            for draft in drafts
-        ]
+        parents = (start.proposal,) if start.proposal else ()
+        return [replace(one, parents=parents) for one in offered]
 
     def close(self) -> None:
         """Lets go of the model."""
@@ -102,23 +112,34 @@ class LlmAgent:
     def _failed(self, why: str, hint: str | None = None, for_good: bool = False) -> AgentFailed:
         return AgentFailed(f"{self._model} is of no use: {why}", hint, for_good=for_good)
 
-    def _programs(self, context: Context, desk: Desk) -> Waiting[list[Draft]]:
+    def _stepped(self, context: Context, start: Parent, desk: Desk, steps: Steps) -> Waiting[list[Proposal]]:
+        program = yield from steps.program(context, start, desk, partial(self._said, desk))
+        return [] if program == start.program else [Proposal(program, operator=OPERATOR)]
+
+    def _programs(self, context: Context, desk: Desk) -> Waiting[list[Proposal]]:
+        drafts = yield from self._drafts(context, desk)
+        return [Proposal(d.program, (), OPERATOR, d.hypothesis, d.expected or NOT_SAID) for d in drafts]
+
+    def _drafts(self, context: Context, desk: Desk) -> Waiting[list[Draft]]:
+        most = tier_of(self._window.context).detail.programs
+        held = hold_programs(self._hold, context.kernel, most)
         messages = self._questions.first(context)
-        answer = yield from self._said(desk, 0, Request(messages, most_tokens=self._window.answer))
+        answer = yield from self._said(desk, 0, Request(messages, most_tokens=self._window.answer, **held))
         good, refused = _judged(read_answer(answer), desk)
         if refused or not good:
             wrong = [(one.draft.program, one.why) for one in refused]
             repair = self._questions.again(context, answer, wrong)
-            better, still = ([], []) if repair is None else (yield from self._again(desk, repair))
+            again = None if repair is None else Request(repair, most_tokens=self._window.answer, **held)
+            better, still = ([], []) if again is None else (yield from self._again(desk, again))
             good += [draft for draft in better if draft.program not in {one.program for one in good}]
             # What stays refused is proposed as it is: it is on record with its reason, for the next prompts.
             good += [one.draft for one in (still or ([] if better else refused))]
         return good
 
-    def _again(self, desk: Desk, messages: Messages) -> Waiting[tuple[list[Draft], list[_Refused]]]:
+    def _again(self, desk: Desk, request: Request) -> Waiting[tuple[list[Draft], list[_Refused]]]:
         """What became of the second answer; of a fault nothing, for there is a first answer to go on with."""
         try:
-            answer = yield from self._said(desk, 1, Request(messages, most_tokens=self._window.answer))
+            answer = yield from self._said(desk, 1, request)
         except Fault as fault:
             if fault.for_good:
                 raise
@@ -132,12 +153,16 @@ class LlmAgent:
         if known is not None:
             return known
 
+        held = "grammar" if request.grammar else "schema" if request.schema else ""
+        asked = {"seed": request.seed, "held": held}
+
         def failed(fault: Fault) -> None:
             told = {"fault": fault.kind, "message": fault.message}
-            desk.note(step, prompt, None, **told, **self._cost(fault.tokens, fault.seconds))
+            desk.note(step, prompt, None, **asked, **told, **self._cost(fault.tokens, fault.seconds))
 
         answer = yield from self._patience.asking(lambda: self._heard(request), failed)
-        desk.note(step, prompt, answer.text, cut=answer.cut, **self._cost(answer.tokens, answer.seconds))
+        cost = self._cost(answer.tokens, answer.seconds)
+        desk.note(step, prompt, answer.text, cut=answer.cut, **asked, **cost)
         return answer.text
 
     def _heard(self, request: Request) -> Waiting[Answer]:

@@ -49,6 +49,9 @@ def _agent(
         found = probe(client, settings.context)
     except NegativeAnswerError as failed:
         window = Window(settings.context or ASSUMED, settings.answer_tokens)
-        return LlmAgent(client, client.model.text, templates, window=window), failed
+        return LlmAgent(client, client.model.text, templates, window=window, answers=settings.answers), failed
     window = Window(found.context, settings.answer_tokens, found.scale)
-    return LlmAgent(client, client.model.text, templates, window=window, probe=found), None
+    made = LlmAgent(
+        client, client.model.text, templates, window=window, probe=found, answers=settings.answers
+    )
+    return made, None

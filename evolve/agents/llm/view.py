@@ -124,8 +124,11 @@ def refused(programs: Sequence[tuple[str, str]], lines: int = 100) -> dict[str, 
     return {"refused": [{"program": block(text, lines), "why": why} for text, why in programs]}
 
 
-def step_view(context: Context, program: str, moves: Sequence[str], lines: int = 40) -> dict[str, Any]:
-    """The values of `step.j2`: the kernel, what it loses, the program so far, the statements that may follow.
+def step_view(
+    context: Context, program: str, moves: Sequence[str], ends: bool = True, lines: int = 40
+) -> dict[str, Any]:
+    """The values of `step.j2`: the kernel, what it loses, the program so far, the statements that may follow,
+    and whether it may end.
 
     `lines` is how many lines of the kernel are shown at most. What changes from step to step comes last, so
     that a server may keep what it has read.
@@ -138,6 +141,7 @@ def step_view(context: Context, program: str, moves: Sequence[str], lines: int =
         "gap": list(losses(context.baseline.gap, 3)),
         "program": block(program, lines, comments=_COMMENT),
         "moves": [cut(move, MOST_TEXT) for move in moves],
+        "ends": ends,
     }
 
 

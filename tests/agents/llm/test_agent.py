@@ -294,6 +294,7 @@ def test_replay_refuses_programs_that_no_answer_holds(
 ) -> None:
     folder = run(tmp_path, Scripted(fresh), budget=2)
     monkeypatch.setattr("evolve.runs.conversation.read_answer", lambda text: ())
+    monkeypatch.setattr("evolve.runs.conversation.read_step", lambda text: "")
     with pytest.raises(EvolveError) as caught:
         replay(folder)
     assert caught.value.code == "diverged" and "ask 1" in caught.value.message
