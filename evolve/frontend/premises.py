@@ -109,6 +109,10 @@ def _one(
     """The premise about one index array."""
     into = [array for array, accesses in flats.items() if any(name in _top(a.flat) for a in accesses)]
     length = None if name in bounds else _given_length(name, into, flats, found.known, thread.lengths)
+    uses = [a.flat for found_at in flats.values() for a in found_at]
+    masked = length is None and name not in bounds and all(_is_masked(p, name) for p in uses)
+    if masked:
+        length = constant(thread.elements[name].limits[1] + 1)
     known, implied = found.known, found.implied
     notes = list(found.notes)
     if length is None:
@@ -130,7 +134,8 @@ def _one(
         if name in bounds
         else f", below {print_expr(expression(length))}"
     )
-    notes.append(f"{name} holds integers from 0{most}{order}{targets}")
+    if not masked:
+        notes.append(f"{name} holds integers from 0{most}{order}{targets}")
     return Premises(known, implied, (*found.contents, contents), tuple(notes))
 
 
@@ -177,6 +182,16 @@ def _starts_a_row(p: Poly, name: str, pitch: Poly) -> bool:
 def _is_element(p: Poly, name: str) -> bool:
     """Whether an address is an element of `name` and nothing else: a quotient of it says less."""
     return _slope(p, name) == ONE and len(p.terms) == 1 and all(isinstance(a, Cast) for a in p.atoms())
+
+
+def _is_masked(p: Poly, name: str) -> bool:
+    """Whether an address has only remainders of elements of `name`, which are within what they divide by
+    whatever the element is."""
+    return all(
+        isinstance(a, Binary) and a.op is BinaryOp.MOD and name not in _arrays(a.rhs)
+        for a in p.atoms()
+        if name in _arrays(a)
+    )
 
 
 def _slope(p: Poly, name: str) -> Poly | None:

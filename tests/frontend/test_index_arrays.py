@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from evolve.frontend.lift import Lifted
+from evolve.frontend.lift import Lifted, lift
 from evolve.frontend.refuse import CannotLiftError
 from evolve.ir.expr import index, var
 from evolve.ir.kernel import Contents
 from evolve.ir.printer import print_expr, print_kernel
 from evolve.ir.visit import local_buffers
+from evolve.workload.infer import infer
+from evolve.workload.structure import draw
 from tests.frontend.differential import assert_same
 
 Lift = Callable[..., Lifted]
@@ -253,3 +255,25 @@ def test_data_that_is_no_subscript_stays_data(lift_text: Lift, cache: Path) -> N
     )
     assert not any("idx" in print_expr(f) for f in lifted.no_wrap)
     assert assert_same(lifted, cache_dir=cache) >= 3
+
+
+MASKED = """
+__global__ void hist(const unsigned int *keys, int *bins, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) atomicAdd(&bins[%s], 1);
+}
+"""
+
+
+def test_masked_keys_are_any_integers_of_their_type() -> None:
+    """A mask that nothing needs would be missed by nobody."""
+    lifted = lift("k.cu", None, MASKED % "keys[i] & 255")
+    (held,) = lifted.kernel.contents
+    assert (held.low, held.high) == (index(0), index(2**32)) and not lifted.kernel.implied
+    assert not any("keys" in note for note in lifted.notes)
+    keys = infer(lifted).array("keys")
+    assert keys.values is not None
+    assert int(draw(keys, keys.values, {"n": 4096}).max()) > 2**31
+    for other in ("keys[i]", "keys[i] / 4"):
+        (held,) = lift("k.cu", None, MASKED % other).kernel.contents
+        assert held.high == var("bins_size")
