@@ -74,6 +74,8 @@ _CASTS = (
     "CXX_REINTERPRET_CAST_EXPR",
 )
 _NEGATED = (DType.I32, DType.I64, DType.F32, DType.F64)
+PREFETCH = "a request to L2"
+"""The name that is given to `*(const volatile char*)(address)`, which stands for one."""
 _CONSTANTS = {"__builtin_inff": float("inf"), "__builtin_nanf": float("nan")}
 _LOADS = ("__ldg", "__ldcs", "__ldcg")
 _STORES = ("__stcs", "__stcg")
@@ -329,7 +331,12 @@ class TextReader:
         parts = [x for x in children(c) if kind(x) != "TYPE_REF"]
         if len(parts) != 1:
             raise UnreadError(f"conversion to {c.type.spelling}", self._line(c))
-        arg, t = self._expr(parts[0]), self._type(c.type, c)
+        arg = self._expr(parts[0])
+        if isinstance(arg, Invoke) and arg.name == PREFETCH:
+            return arg
+        if c.type.spelling == "const volatile char *" and isinstance(arg, Address):
+            return Invoke(PREFETCH, (arg,), None)
+        t = self._type(c.type, c)
         if isinstance(t, Pointer) and isinstance(arg, Address) and isinstance(arg.of, Element):
             if isinstance(t.element, Vector):
                 return Address(Wide(arg.of, t.element))
@@ -363,6 +370,8 @@ class TextReader:
         if op == "*":
             if isinstance(arg, Address):
                 return arg.of
+            if isinstance(arg, Invoke) and arg.name == PREFETCH:
+                return arg
             raise UnreadError("a pointer that is followed", line)
         if op == "&":
             return Address(arg)

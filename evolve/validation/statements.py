@@ -13,6 +13,7 @@ from evolve.validation.items import Item
 from evolve.validation.lanes import distinct, reads_of
 from evolve.validation.meaning import address
 from evolve.validation.polynomial import Atom, Poly, constant, floor
+from evolve.validation.read import PREFETCH
 from evolve.validation.state import Alias, Parameter, Place, Shared, State
 from evolve.validation.text import (
     Address,
@@ -99,7 +100,7 @@ def touched_by_call(s: Assign | Evaluate) -> list[int]:
     targets: list[Expr] = []
     if isinstance(s, Assign):
         targets = [s.target]
-    elif isinstance(s.expr, Invoke):
+    elif isinstance(s.expr, Invoke) and s.expr.name != PREFETCH:
         targets = [a.of for a in s.expr.args[:1] if isinstance(a, Address)] or list(s.expr.args[:1])
     out = []
     for t in targets:
@@ -133,6 +134,8 @@ def matched(
         return _copy(st, call, left, place, expose)
     head = left[0]
     step = head.stmt
+    if call.name == PREFETCH:
+        return _prefetch(st, call, left, place)
     if not isinstance(step, Reduce) or not step.atomic:
         raise DifferenceError(f"{spelled(call)} where the kernel updates nothing atomically", place.line)
     if call.definition is not None:
@@ -219,6 +222,17 @@ def _wide_store(
                 if not distinct(st, cell, item.env, mine, earlier.env, place.context):
                     raise UnreadError("a lane that reads what an earlier one wrote", place.line)
     return items[-1].root
+
+
+def _prefetch(st: State, call: Invoke, left: list[Item], place: Place) -> int:
+    """A request for the line of an element that the kernel says will be wanted."""
+    head, at = left[0], call.args[0]
+    leaf = head.stmt
+    if not isinstance(leaf, Store) or not leaf.prefetch or not isinstance(leaf.value, Load):
+        raise DifferenceError("a request that the kernel does not make", place.line)
+    assert isinstance(at, Address)
+    same_element(st, at.of, leaf.value.buffer, leaf.value.indices, head.env, place)
+    return left.pop(0).root
 
 
 def _copy(st: State, call: Invoke, left: list[Item], place: Place, expose: Callable[[], Item | None]) -> int:

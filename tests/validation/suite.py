@@ -55,9 +55,13 @@ def _lifted(kernel: str) -> Source:
 
 @cache
 def made(name: str) -> Made:
-    kernel, text = programs()[name]
+    return of(*programs()[name])
+
+
+def of(kernel: str, text: str) -> Made:
+    """A program of a kernel. It must be proved."""
     numerics = "mixed" if "bf16" in text else "fast" if "set_precision(" in text else "reassociate"
     limits = Limits(shared_bytes=SHARED_BYTES, numerics=numerics)
     done = compile_program(_lifted(kernel), parse(text), limits)
-    assert done.module is not None, name
+    assert done.module is not None, (kernel, text)
     return Made(done.module, render(done.module))

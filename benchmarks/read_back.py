@@ -1,0 +1,181 @@
+"""How much of what is emitted is proved as text, how long that takes, and what becomes of changed texts.
+
+    python -m benchmarks.read_back [--changes 12] [--seed 1] [--out FILE.json]
+
+The suite is every program in `kernels/programs/` and its `alternatives/`, and the templates of
+`tests.illegal.templates`. Then a number of random small changes of each text, one at a time: a line left
+out, a number one more or less, another operator, axis, lane or function, a condition without a part of it.
+Changes that are proved are listed and, those of templates, executed on the host under checks at small sizes:
+they change nothing that counts, or a wrong text was proved. Milliseconds are of processor time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import subprocess
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+from unittest import mock
+
+from evolve.validation.validate import validate
+from tests.illegal import running
+from tests.illegal.fuzz import sizes_for
+from tests.illegal.lifted import source, workload
+from tests.validation.suite import Made, made, programs
+
+ROOT = Path(__file__).parents[1]
+ORIGINAL = "// The original kernel"
+SWAPS = (
+    (" < ", " <= "),
+    (" + ", " - "),
+    (" - ", " + "),
+    (" * ", " + "),
+    (" / ", " * "),
+    (" % ", " / "),
+    (" && ", " || "),
+    (" == ", " != "),
+    (" ^ ", " + "),
+    (" += ", " = "),
+    (".x", ".y"),
+    (".y", ".x"),
+    ("tx", "ty"),
+    ("ty", "tx"),
+    ("fmaxf", "fminf"),
+    ("expf", "exp2f"),
+    ("-INFINITY", "INFINITY"),
+    ("-0.0f", "0.0f"),
+    ("_xor_sync", "_down_sync"),
+    ("atomicAdd", "atomicMax"),
+    ("threadIdx.x", "threadIdx.y"),
+    ("blockIdx.x", "blockIdx.y"),
+)
+
+Change = tuple[int, str]
+"""The number of a line, and what stands there then."""
+
+
+def changes(lines: list[str]) -> Iterator[Change]:
+    """Each small change of the emitted kernels; comments, directives and instructions stay."""
+    for n, line in enumerate(lines):
+        code, slashes, comment = line.partition("//")
+        bare = code.strip()
+        if not bare or bare.startswith("#") or "asm" in bare or bare.endswith("\\"):
+            continue
+        if bare.endswith(";") and not bare.startswith("for"):
+            yield n, ""
+        for m in re.finditer(r"(?<![\w.])\d+(?![\w.])", code):
+            for by in (1, -1):
+                if int(m[0]) + by >= 0:
+                    yield n, f"{code[: m.start()]}{int(m[0]) + by}{code[m.end() :]}{slashes}{comment}"
+        for old, new in SWAPS:
+            for m in re.finditer(re.escape(old), code):
+                yield n, f"{code[: m.start()]}{new}{code[m.end() :]}{slashes}{comment}"
+        m = re.fullmatch(r"(\s*)if \((.*)\) \{\s*", code)
+        if m:
+            parts = m[2].split(" && ")
+            for k in range(len(parts)):
+                rest = " && ".join(parts[:k] + parts[k + 1 :]) or "true"
+                yield n, f"{m[1]}if ({rest}) {{"
+
+
+def changed(made_: Made, change: Change) -> Made:
+    lines = made_.rendered.text.split("\n")
+    lines[change[0]] = change[1]
+    return replace(made_, rendered=replace(made_.rendered, text="\n".join(lines)))
+
+
+def drawn(made_: Made, number: int, rng: random.Random) -> list[Change]:
+    lines = made_.rendered.text.split("\n")
+    end = next(i for i, x in enumerate(lines) if x.startswith(ORIGINAL))
+    found = list(changes(lines[:end]))
+    return found if len(found) <= number else rng.sample(found, number)
+
+
+def executed(name: str, other: Made, cache: Path) -> str:
+    """What running a changed text of a template shows; empty for a program, whose sizes are large."""
+    if not name.startswith("template "):
+        return ""
+    kernel = programs()[name][0]
+    (variant,) = other.module.variants
+    if len(variant.kernels) != 1:
+        return ""
+    sizes = [sizes_for(variant.kernels[0], kernel, random.Random(seed)) for seed in range(6)]
+    largest = max((s for s in sizes if s is not None), key=lambda s: sum(s.values()), default=None)
+    if largest is None:
+        return ""
+    with mock.patch.object(running, "render", lambda module: other.rendered):
+        out = running.run_kernel(source(kernel), variant.kernels[0], workload(kernel, largest), cache)
+    return "clean" if out.clean else out.detail
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--changes", type=int, default=12)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "read-back.json")
+    args = parser.parse_args()
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout
+    rng = random.Random(args.seed)
+    rows: dict[str, dict[str, Any]] = {}
+    verdicts: Counter[str] = Counter()
+    accepted: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in programs():
+            it = made(name)
+            start = time.process_time()
+            verdict = validate(it.module, it.rendered)
+            spent = (time.process_time() - start) * 1e3
+            rows[name] = {"text": str(verdict), "milliseconds": round(spent, 1)}
+            if not verdict.proved:
+                continue
+            for change in drawn(it, args.changes, rng):
+                other = changed(it, change)
+                found = validate(other.module, other.rendered)
+                verdicts[found.status.value] += 1
+                if found.proved:
+                    line = it.rendered.text.split("\n")[change[0]]
+                    said = executed(name, other, Path(folder))
+                    accepted.append(
+                        {"program": name, "line": line.strip(), "became": change[1].strip(), "executed": said}
+                    )
+    times = [r["milliseconds"] for r in rows.values()]
+    proved = sum(r["text"] == "PROVED" for r in rows.values())
+    ran = [a for a in accepted if a["executed"]]
+    summary = {
+        "programs": len(rows),
+        "proved": proved,
+        "share": round(proved / len(rows), 3),
+        "not_proved": {n: r["text"] for n, r in rows.items() if r["text"] != "PROVED"},
+        "milliseconds": {"median": round(median(times), 1), "longest": max(times)},
+        "changes": {
+            "made": sum(verdicts.values()),
+            **verdicts,
+            "proved_and_executed": len(ran),
+            "of_these_clean": sum(a["executed"] == "clean" for a in ran),
+        },
+    }
+    document = {
+        "what": (__doc__ or "").strip().split("\n")[0],
+        "command": f"python -m benchmarks.read_back --changes {args.changes} --seed {args.seed}",
+        "commit": commit.strip(),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        **summary,
+        "proved_changes": accepted,
+        "rows": rows,
+    }
+    args.out.write_text(json.dumps(document, indent=1) + "\n")
+    print(json.dumps(summary, indent=1))
+
+
+if __name__ == "__main__":
+    main()
