@@ -7,7 +7,8 @@ import itertools
 import pytest
 
 from evolve.codegen.asynchronous import ASYNCHRONOUS
-from evolve.codegen.hinted import LOADS, PREFETCH, STORES, Hinted
+from evolve.codegen.hinted import LOADS, STORES, Hinted
+from evolve.codegen.prefetched import PREFETCH
 from evolve.codegen.prelude import prelude
 from evolve.codegen.vectors import VECTOR_TYPES
 from evolve.ir.types import Cache, DType, Priority
