@@ -56,14 +56,17 @@ REASONS = {
     "E-DATA-LOOP": "what runs as often as data says is not followed beyond reductions, or a condition "
     "that all contents drawn fulfil",
     "E-EXPR": "another expression with the same value, as a store where a sum starts from nothing",
-    "E-FLOW": "another cell or statement that holds the same value",
+    "E-DUPLICATE": "an element stored twice at other sizes than those tried, or with the same value",
+    "E-FLOW": "another cell or statement that holds the same value at the sizes tried",
+    "E-LAYOUT": "a swizzle of columns that no thread uses",
     "E-REDUCTION": "a sum that does not start at its identity or counts twice where, at the sizes tried, "
     "nothing is added",
     "E-VECTOR": "lanes that write one cell the same value, or that do not run at the sizes tried",
     "E-OWNER": "registers that each thread fills alike, where code generation wants an owner for each",
     "E-GRID": "a statement outside a grid loop that has one block at the sizes tried",
-    "E-COMBINE": "a combination that code generation has no shuffle for",
-    "E-ASYNC": "a copy in a kernel of several launches, or with commits and waits that not all blocks pass",
+    "E-COMBINE": "a combination of fewer lanes than thread.x has, for which code generation has no shuffle",
+    "E-ASYNC": "a copy in a kernel of several launches, or with commits and waits that not all blocks and "
+    "threads are known to pass",
     "E-BIND": "a loop bound twice to one axis, of which one has one iteration",
     "E-BARRIER": "a condition on a thread that is true for all threads there are",
     "E-RACE": "threads that write the same value, or that do not run at the sizes tried",
@@ -73,6 +76,7 @@ REASONS = {
     "E-ONLINE": "a sum kept relative to a maximum, to which the prover does not see that something is added "
     "before it ends, or that the maximum is all of the source's",
     "E-ORDER": "contributions of rows whose length memory gives are not put in order, and numerics are exact",
+    "E-SHARED-SIZE": "more than 48 KiB of shared memory: what the run allows, the truth is without",
     "E-SHARED-SCOPE": "shared memory declared inside a thread loop that has one thread",
     "E-THREADS": "as many threads as a size says: a launch wants a constant",
     "E-UNINIT": "a cell read before it is filled at other sizes than those tried",

@@ -9,8 +9,8 @@
 `asynchronous`  when copies that are only started have happened
 `exponentials`  where the exponentials of running sums are evaluated, for `online`
 `conflicts`  accesses that meet in a cell, and which of them barriers order
-`flow`       who wrote the value that is read (times are as short as `schedule` makes them); `congruence` what
-             of the source computes the same
+`flow`       who wrote the value that is read (times are as short as `schedule` makes them, and
+             `last_writers` searches); `congruence` what of the source computes the same
 `memory`     what was found out before, by content
 `pairing`    a statement's expression beside its origin's; `producers` what is computed again instead of read
 `order`      one chain of roundings for each sum, as `exact` asks

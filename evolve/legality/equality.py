@@ -14,7 +14,6 @@ from evolve.ir.printer import print_expr
 from evolve.ir.scaled import rescaling
 from evolve.ir.types import Space
 from evolve.ir.visit import subexpressions
-from evolve.legality.asynchronous import is_asynchronous
 from evolve.legality.instances import Statement
 from evolve.legality.pairing import MismatchError, compared
 from evolve.legality.proof import Finding, Proof, refuted
@@ -56,8 +55,6 @@ def _rounded(p: Proof, st: Statement) -> list[Finding]:
     if p.limits.numerics != "mixed":
         message = f"{describe(st)} rounds to bfloat16, and numerics are {p.limits.numerics}"
         return [refuted("E-NUMERICS", message, repair="leave it out, or run with --numerics mixed")]
-    if is_asynchronous(st):
-        return [refuted("E-EXPR", f"{describe(st)} copies bytes asynchronously and cannot round")]
     load = copied(st.leaf)
     is_input = load is not None and p.target.buffers[load.buffer].space is Space.GLOBAL
     if load is None or not is_input or load.buffer in p.target.written:

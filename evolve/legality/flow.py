@@ -23,6 +23,8 @@ from evolve.ir.scaled import rescaling
 from evolve.ir.stmt import Reduce, Store
 from evolve.ir.types import Monoid
 from evolve.legality.instances import Moment, Read, Statement, times_of, value_at
+from evolve.legality.last_writers import empty as _empty
+from evolve.legality.last_writers import reaching
 from evolve.legality.memory import remembered
 from evolve.legality.model import Model
 from evolve.legality.schedule import is_later, shortened
@@ -64,10 +66,6 @@ class Reader:
     frame: Frame
     instances: IslObject
     time: Moment
-
-
-def _empty() -> IslObject:
-    return isl.UnionMap.read_from_str(context(), "{ }")
 
 
 class Flow:
@@ -332,12 +330,9 @@ def _reaching(
             must, stores = must.union(written), stores.union(inst)
         else:
             may, reduces = may.union(written), reduces.union(inst)
-    info = isl.UnionAccessInfo.from_sink(isl.UnionMap.from_map(sink))
-    info = info.set_must_source(must).set_may_source(may).set_schedule_map(_together(schedule))
-    flow = info.compute_flow()
-    reaching = _named(flow.get_may_dependence().reverse(), reader)
-    base, adds = reaching.apply_range(stores), reaching.apply_range(reduces)
-    unwritten = _named(flow.get_may_no_source(), reader)
+    found, none = reaching(isl.UnionMap.from_map(sink), must, may, schedule)
+    found, unwritten = _named(found, reader), _named(none, reader)
+    base, adds = found.apply_range(stores), found.apply_range(reduces)
     initial = _empty()
     if not unwritten.is_empty():
         initial = isl.UnionMap.from_map(_initial(isl.Map.from_union_map(unwritten), buffer))
@@ -380,14 +375,13 @@ def previous(
     schedule = schedule_of(model, writers, reader)
 
     def search() -> IslObject:
-        info = isl.UnionAccessInfo.from_sink(isl.UnionMap.from_map(reads))
-        info = info.set_must_source(_together(writes)).set_schedule_map(_together(schedule))
-        return _named(info.compute_flow().get_must_dependence().reverse(), st.name)
+        found, _ = reaching(isl.UnionMap.from_map(reads), _together(writes), _empty(), schedule)
+        return _named(found, st.name)
 
-    reaching = remembered("previous", (reads, writes, schedule), _KEEP, search)
+    known = remembered("previous", (reads, writes, schedule), _KEEP, search)
     out = []
     for w in writers:
-        found = reaching.intersect_range(isl.UnionSet.from_set(w.instances))
+        found = known.intersect_range(isl.UnionSet.from_set(w.instances))
         if not found.is_empty():
             out.append((w, isl.Map.from_union_map(found)))
     return out

@@ -391,6 +391,10 @@ class Code:
         private = self.buffers[s.buffer].space is Space.REGISTER and s.buffer not in read
         return private and self.from_arrays(s.value)
 
+    def is_input(self, e: Load) -> bool:
+        """Whether it is an element of an array that the kernel does not write."""
+        return self.from_arrays(e) and e.buffer not in self.writes
+
     def from_arrays(self, e: Expr) -> bool:
         """Whether it is an element of an array that all blocks share."""
         return isinstance(e, Load) and self.buffers[e.buffer].space is Space.GLOBAL
@@ -459,6 +463,12 @@ class Code:
             case Call():
                 fn = e.fn.removeprefix("fast_") if self.contract in FAST_CONTRACTS else e.fn
                 return f"H(({fn!r}, {', '.join(self.data(a) for a in e.args)}))"
+            case Cast(dtype=DType.BF16, arg=Load() as load) if self.contract == "mixed" and self.is_input(
+                load
+            ):
+                return self.load(load)
+            case Cast(dtype=DType.F32) if e.arg.dtype is DType.BF16:
+                return self.data(e.arg)
             case Cast():
                 return f"H(('cast', {e.dtype.value!r}, {self.data(e.arg)}))"
             case Select():
