@@ -34,7 +34,7 @@ def serve(gguf: Path, port: int, context: int, threads: int) -> Any:
 
     params = xllamacpp.CommonParams()
     params.model.path = str(gguf)
-    params.model_alias = {NAME} if isinstance(params.model_alias, set) else NAME
+    params.model_alias = {NAME}
     params.n_ctx, params.n_parallel = context, 1
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
     params.hostnames = ["127.0.0.1"]
