@@ -358,7 +358,21 @@ class Code:
         value, dtype = s.value, self.buffers[s.buffer].dtype
         if value.dtype is not dtype:
             return f"H(('cast', {dtype.value!r}, {self.plain(value)}))"
+        value = self.unrounded(value)
         return self.load(value) if isinstance(value, Load) else self.data(value)
+
+    def unrounded(self, e: Expr) -> Expr:
+        """An element of an array that may be rounded to bfloat16, and one read from where it was kept so,
+        without these conversions."""
+        match e:
+            case Cast(dtype=DType.BF16, arg=Load() as load) if self.contract == "mixed" and self.is_input(
+                load
+            ):
+                return load
+            case Cast(dtype=DType.F32, arg=Load(dtype=DType.BF16) as load):
+                return load
+            case _:
+                return e
 
     def write(self, s: Leaf, depth: int, cell: str, value: str) -> None:
         where, tag = self.place(s.buffer)
