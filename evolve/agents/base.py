@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from evolve.llm.purse import Purse
+
 Reply = TypeVar("Reply")
 Waiting = Generator[None, None, Reply]
 """What yields whenever it would have to wait, and then returns. Closing it gives up what it waits for."""
@@ -50,7 +52,10 @@ class Attempt:
 
 
 class Desk(Protocol):
-    """What an agent that talks to somebody, which takes time and may fail, needs of the run."""
+    """What an agent that talks to somebody, which takes time and may fail, needs of the run. `purse` is what
+    all of its models may take."""
+
+    purse: Purse
 
     def tend(self) -> None:
         """Call now and then while waiting. Raises if the search is to stop."""
@@ -125,9 +130,14 @@ class Agent(Protocol):
         ...
 
 
+LIMIT_REACHED = "limit-reached"
+"""The code of a run's limit on what its models may take."""
+
+
 class AgentFailed(Exception):  # noqa: N818  (not the search's: it goes on without)
     """Whom an agent asks gave nothing. `for_good`: nor will it, unless somebody does something.
-    `code` is that of the error where the search has nobody else."""
+    `code` is that of the error where the search has nobody else; after LIMIT_REACHED it first makes the most
+    of what was given before."""
 
     def __init__(
         self, message: str, hint: str | None = None, *, for_good: bool = False, code: str = "model-failed"

@@ -27,6 +27,17 @@ def whole(least: int, most: int) -> Callable[[str], int]:
     return parse
 
 
+def dollars(text: str) -> float:
+    """Parses an amount in USD; raises typer.BadParameter."""
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = 0.0
+    if not 0.0 < amount < 1e6:
+        raise typer.BadParameter(f"{str(text)[:40]!r} is not an amount in USD, more than 0 and less than 1e6")
+    return amount
+
+
 Kernel = Annotated[Path, typer.Option("--kernel", metavar="FILE", help="The CUDA file with the kernel.")]
 Program = Annotated[
     Path, typer.Option("--program", metavar="FILE", help="A transform program; - reads standard input.")
@@ -86,6 +97,19 @@ ApiBases = Annotated[
         help="The server that has it, such as http://127.0.0.1:8000/v1; the protocol's own if not given. Of "
         "several models: once for all, or once for each in order, - being the protocol's own.",
     ),
+]
+MaxTokens = Annotated[
+    int | None,
+    typer.Option(
+        "--max-tokens",
+        metavar="N",
+        parser=whole(1, 1 << 40),
+        help="How many tokens the models may take in all, prompts and answers.",
+    ),
+]
+MaxUsd = Annotated[
+    float | None,
+    typer.Option("--max-usd", metavar="X", parser=dollars, help="What the models may cost in all, in USD."),
 ]
 Context = Annotated[
     int | None,

@@ -5,12 +5,20 @@ from __future__ import annotations
 from evolve.cli import options
 
 
-def command(run: options.Run, workers: options.Workers = None, json: options.Json = False) -> int:
+def command(
+    run: options.Run,
+    max_tokens: options.MaxTokens = None,
+    max_usd: options.MaxUsd = None,
+    workers: options.Workers = None,
+    json: options.Json = False,
+) -> int:
     """Go on with an interrupted run.
 
     On `sim` it ends with the same candidates as a run that was never interrupted. A run that has
-    ended by its own rules is only shown again.
+    ended by its own rules is only shown again. --max-tokens and --max-usd take the place of the run's own.
     """
+    from dataclasses import replace
+
     from evolve.cli.inputs import note_changes, open_problem
     from evolve.cli.output import Output
     from evolve.cli.run import finish
@@ -25,5 +33,5 @@ def command(run: options.Run, workers: options.Workers = None, json: options.Jso
         started = read_view(folder).started
         assert started is not None
         with searching(open_problem, workers, started.settings.agent) as session:
-            resume(folder, session)
+            resume(folder, replace(session, max_tokens=max_tokens, max_usd=max_usd))
         return finish(folder, output)

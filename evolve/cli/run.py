@@ -40,6 +40,8 @@ def command(
     answer_tokens: options.AnswerTokens = 4096,
     context: options.Context = None,
     answers: options.Answers = "auto",
+    max_tokens: options.MaxTokens = None,
+    max_usd: options.MaxUsd = None,
     prompts: options.Prompts = None,
     search: Annotated[
         str | None,
@@ -82,6 +84,7 @@ def command(
     if answers not in ("auto", "steps", "programs"):
         raise EvolveError("usage", f"--answers is auto, steps or programs, not {answers!r}")
     models, bases = _models(agent, model or [], api_base or [])
+    _limits(models, max_tokens, max_usd)
     texts = _prompts(agent, prompts)
     settings = Settings(
         budget=budget,
@@ -96,6 +99,8 @@ def command(
         answer_tokens=answer_tokens,
         context=context,
         answers=answers,  # type: ignore[arg-type]
+        max_tokens=max_tokens,
+        max_usd=max_usd,
     )
     with Output(json) as output:
         request = problem_request(kernel, entry, workload, device, numerics)
@@ -124,6 +129,15 @@ def _models(agent: str, models: list[str], bases: list[str]) -> tuple[list[str],
     for name, server in zip(models or [""], servers, strict=True):
         read_model(name, server or None)
     return models, servers
+
+
+def _limits(models: list[str], max_tokens: int | None, max_usd: float | None) -> None:
+    """Raises EvolveError where there is no model that they could limit."""
+    from evolve.ir.errors import EvolveError
+
+    given = [name for name, value in (("--max-tokens", max_tokens), ("--max-usd", max_usd)) if value]
+    if given and not models:
+        raise EvolveError("usage", f"{given[0]} limits what models take, and no --model is asked")
 
 
 def _prompts(agent: str, folder: Path | None) -> dict[str, str]:

@@ -62,6 +62,7 @@ class Settings(Model):
     the templates that replace built-in ones, as blobs by name; `context` is what `--context` says, in tokens.
     `answers` is what models are asked for: statements one by one, whole programs, or what their context
     allows.
+    `max_tokens` and `max_usd` are what its models may take in all.
     """
 
     budget: Annotated[int, Field(ge=1)]
@@ -75,6 +76,8 @@ class Settings(Model):
     answer_tokens: Annotated[int, Field(ge=1)] = 4096
     context: Annotated[int | None, Field(ge=1)] = None
     answers: Literal["auto", "steps", "programs"] = "auto"
+    max_tokens: Annotated[int | None, Field(ge=1)] = None
+    max_usd: Annotated[float | None, Field(gt=0)] = None
     prompts: dict[str, str] = {}
     search: Literal["evolve", "best-of-n"] = "evolve"
     look_ahead: Annotated[int, Field(ge=1, le=256)] = 8
@@ -274,7 +277,8 @@ class Exchanged(Model):
     back with what is wrong in it; where a program is made statement by statement, it counts the exchanges.
     `held` is what the answer was held to (grammar, schema or nothing), `seed` that of its sampling. `prompt`
     is the blob of a JSON list of messages, `answer` that of the text; it is None where `fault`
-    (`llm.faults.KINDS`) came instead. Tokens are those that the server tells.
+    (`llm.faults.KINDS`) came instead. Tokens are those that the server tells, `counted` those by the rule
+    where it tells none. `usd` is None where no price is known.
     """
 
     kind: Literal["exchanged"] = "exchanged"
@@ -289,6 +293,8 @@ class Exchanged(Model):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     cached_tokens: int | None = None
+    counted: int = 0
+    usd: float | None = None
     seconds: float = 0.0
     seed: int | None = None
     held: str = ""
@@ -320,10 +326,13 @@ class Paused(Model):
 
 
 class Resumed(Model):
-    """A new process took the run up; the time since the event before is not run time."""
+    """A new process took the run up; the time since the event before is not run time. `max_tokens` and
+    `max_usd` hold from now on where they are given."""
 
     kind: Literal["resumed"] = "resumed"
     tool_version: str
+    max_tokens: Annotated[int | None, Field(ge=1)] = None
+    max_usd: Annotated[float | None, Field(gt=0)] = None
 
 
 Body = Annotated[

@@ -105,8 +105,9 @@ class Client:
         )
 
     def about(self) -> dict[str, Any]:
-        """`keys`, the names of those that the server is told; `max_input_tokens` and `max_output_tokens`, as
-        litellm's table has them, not of a server of one's own. Raises Fault `client-died`."""
+        """`keys`, the names of those that the server is told; and as litellm's table has them, which has no
+        server of one's own, `max_input_tokens`, `max_output_tokens`, `usd_a_prompt_token` and
+        `usd_a_completion_token`, the highest prices. Raises Fault `client-died`."""
         known: dict[str, Any] = json.loads(self.answer(self._begin({"about": True})).text)
         return known
 

@@ -18,6 +18,7 @@ Kind = Literal[
     "no-quota",
     "unknown-model",
     "bad-request",
+    "limit",
     "client-died",
 ]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -33,6 +34,7 @@ HELP = {
     "wrong-key": "set the key of the environment that belongs to this server",
     "no-key": "export the key, or name a server of your own with --api-base",
     "no-quota": "the account has nothing left to spend",
+    "limit": "evolve resume RUN --max-tokens N --max-usd X goes on with more",
     "unknown-model": "ask the server which models it has (GET /v1/models)",
 }
 """What a person can do, where that is known."""

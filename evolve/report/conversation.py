@@ -46,10 +46,11 @@ def _ledger_line(one: Mapping[str, Any]) -> str:
     faults = ", ".join(f"{count} {kind}" for kind, count in one["faults"].items())
     lost = f"; no answer: {faults}" if faults else ""
     tokens = f"{_count(one['prompt_tokens'])} tokens in{cached}, {_count(one['completion_tokens'])} out"
-    return (
-        f"{one['model']}: {one['answered']} answers to {one['requests']} requests in {one['seconds']:.1f} s, "
-        f"{tokens}, price unknown{lost}"
-    )
+    tokens += f" and some {one['counted']} not told" if one.get("counted") else ""
+    price = "price unknown" if one.get("usd") is None else f"{one['usd']:.4f} USD"
+    slow = "" if one.get("median_answer_s") is None else f" (an answer in {one['median_answer_s']:.1f} s)"
+    answers = f"{one['answered']} answers to {one['requests']} requests in {one['seconds']:.1f} s{slow}"
+    return f"{one['model']}: {answers}, {tokens}, {price}{lost}"
 
 
 def probed_lines(probes: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -17,7 +17,8 @@ from evolve.runs.folder import RunFolder
 def ledger(exchanges: Iterable[Exchanged]) -> list[dict[str, Any]]:
     """One entry a model, a person being none: requests, faults by kind, tokens, seconds.
 
-    A sum of tokens is None where no answer told any. `usd` is None: no prices are known.
+    A sum of tokens is None where no answer told any, `usd` None where no price is known. `counted` tokens are
+    those of requests whose server tells none, by the rule.
     """
     models: dict[str, list[Exchanged]] = {}
     for one in (one for one in exchanges if one.model != "human"):
@@ -41,7 +42,10 @@ def _entry(model: str, said: Sequence[Exchanged]) -> dict[str, Any]:
         "cached_tokens": _sum(one.cached_tokens for one in said),
         "seconds": round(sum(one.seconds for one in said), 3),
         "median_answer_s": answered[len(answered) // 2] if answered else None,
-        "usd": None,
+        "counted": sum(one.counted for one in said),
+        "usd": None
+        if all(one.usd is None for one in said)
+        else round(sum(one.usd or 0.0 for one in said), 6),
     }
 
 

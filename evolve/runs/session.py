@@ -28,12 +28,14 @@ from evolve.events.schema import (
     as_json,
 )
 from evolve.ir.errors import EvolveError
+from evolve.llm.purse import Purse
 from evolve.runs.best import write_best
 from evolve.runs.conversation import check_answers
 from evolve.runs.examination import as_event, is_due
 from evolve.runs.folder import RunFolder, new_folder
 from evolve.runs.summary import fold
 from evolve.runs.version import tool_version
+from evolve.search.desk import purse_of
 from evolve.search.journal import Journal
 from evolve.search.loop import Search
 from evolve.search.pipeline import PipelineEvaluator
@@ -61,12 +63,14 @@ class Session:
 
     `make_agent` takes the texts of the prompts that replace built-in ones, by name; an agent with a `close`
     is closed. `workers` processes evaluate, and where times are measured one more for each GPU; with 0 this
-    one does.
+    one does. `max_tokens` and `max_usd` are new limits of a run that is resumed.
     """
 
     open_problem: OpenProblem
     make_agent: Callable[[Settings, Mapping[str, str]], AnyAgent]
     workers: int = 0
+    max_tokens: int | None = None
+    max_usd: float | None = None
     interrupted: Callable[[], bool] = lambda: False
     observe: Observer = lambda body, recorded: None
     announce: Callable[[RunFolder, ProblemInfo], None] = lambda folder, info: None
@@ -134,7 +138,8 @@ def _start(
                 state.apply(body)
                 session.observe(body, False)
             journal = Journal((), writer, session.observe)
-            _search(folder, started, state, journal, info, agent, problem, evaluator, session)
+            purse = purse_of(settings, ())
+            _search(folder, started, state, journal, info, agent, problem, evaluator, session, purse)
     return folder
 
 
@@ -169,8 +174,18 @@ def resume(folder: RunFolder, session: Session) -> None:
             replay_events(started, baseline, rest, session.observe)
             return
         prompts = {name: folder.blobs.get(blob) for name, blob in started.settings.prompts.items()}
-        with _closing(session.make_agent(started.settings, prompts)) as agent:
+        purse = _purse(started.settings, rest, session)
+        limits = {"max_tokens": purse.max_tokens, "max_usd": purse.max_usd}
+        with _closing(session.make_agent(started.settings.model_copy(update=limits), prompts)) as agent:
             _resume(folder, session, writer, agent)
+
+
+def _purse(settings: Settings, rest: Sequence[Event], session: Session) -> Purse:
+    """What models may still take when a run is resumed."""
+    purse = purse_of(settings, (event.body for event in rest))
+    purse.max_tokens = session.max_tokens or purse.max_tokens
+    purse.max_usd = session.max_usd or purse.max_usd
+    return purse
 
 
 def _resume(folder: RunFolder, session: Session, writer: EventWriter, agent: AnyAgent) -> None:
@@ -193,9 +208,11 @@ def _resume(folder: RunFolder, session: Session, writer: EventWriter, agent: Any
         state.apply(body)
         session.observe(body, True)
     journal = Journal(rest, writer, session.observe)
-    journal.note(Resumed(tool_version=tool_version()))
+    resumed = Resumed(tool_version=tool_version(), max_tokens=session.max_tokens, max_usd=session.max_usd)
+    journal.note(resumed)
     with closing(_evaluator(problem, info, session)) as evaluator:
-        _search(folder, started, state, journal, info, agent, problem, evaluator, session)
+        purse = _purse(started.settings, rest, session)
+        _search(folder, started, state, journal, info, agent, problem, evaluator, session, purse)
 
 
 def replay(folder: RunFolder, observe: Observer = lambda body, recorded: None) -> SearchState:
@@ -287,6 +304,7 @@ def _search(
     problem: Problem[Any],
     evaluator: Evaluator,
     session: Session,
+    purse: Purse,
 ) -> None:
     def on_champion(proposal: int, program: str, source: str) -> None:
         assert state.baseline is not None
@@ -310,6 +328,7 @@ def _search(
             evaluator=evaluator,
             store=folder.blobs.put,
             load=folder.blobs.get,
+            purse=purse,
             on_champion=on_champion,
             interrupted=session.interrupted,
         ).run()

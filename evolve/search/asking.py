@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from evolve.agents.base import Agent, AgentFailed, AgentLeft, Proposal, SlowAgent, Waiting
+from evolve.agents.base import LIMIT_REACHED, Agent, AgentFailed, AgentLeft, Proposal, SlowAgent, Waiting
 from evolve.agents.portfolio.arms import Arm
 from evolve.agents.portfolio.bandit import FAILURES, failures
 from evolve.events.schema import Asked, Failed, Opened
@@ -135,7 +135,8 @@ class Asker:
         pulls = tuple(self._state.pulls.values())
         others = [one.name for one in self._arms if one.name != arm]
         last = {pull.arm: pull.failed for pull in pulls if pull.closed_at is not None}
-        if failure.for_good and all(last.get(one) in _GONE for one in others):
+        gone = failure.for_good and failure.code != LIMIT_REACHED
+        if gone and all(last.get(one) in _GONE for one in others):
             return True
         assert self._state.settings is not None
         lonely = self._state.settings.search == "best-of-n" or not self._state.archive.occupied

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from evolve.agents.holes import read_template
-from evolve.events.schema import Exchanged
+from evolve.events.schema import Body, Exchanged, Resumed, Settings
+from evolve.llm.purse import Purse
 from evolve.search.journal import Journal
 from evolve.search.problem import Compiled
 
@@ -23,10 +24,12 @@ class RunDesk:
         load: Callable[[str], str] | None,
         tend: Callable[[], None],
         check: Callable[[str], Compiled],
+        purse: Purse,
     ) -> None:
         self._ask, self._journal = ask, journal
         self._store, self._load = store, load
         self._tend, self._check = tend, check
+        self.purse = purse
         self.tokens = 0
         self.usd: float | None = None
 
@@ -53,10 +56,27 @@ class RunDesk:
         kept = None if answer is None else self._store(answer)
         said = Exchanged(ask=self._ask, step=step, prompt=self._store(prompt), answer=kept, **told)
         self._journal.note(said)
+        self.purse.spend(taken(said), said.usd)
         self._spend(said)
 
     def _spend(self, said: Exchanged) -> None:
-        self.tokens += (said.prompt_tokens or 0) + (said.completion_tokens or 0)
-        usd = getattr(said, "usd", None)
-        if usd is not None:
-            self.usd = (self.usd or 0.0) + usd
+        self.tokens += taken(said)
+        if said.usd is not None:
+            self.usd = (self.usd or 0.0) + said.usd
+
+
+def taken(said: Exchanged) -> int:
+    """The tokens of an exchange."""
+    return (said.prompt_tokens or 0) + (said.completion_tokens or 0) + said.counted
+
+
+def purse_of(settings: Settings, recorded: Iterable[Body]) -> Purse:
+    """What a run may still spend on its models, after what is on record; the last limits hold."""
+    purse = Purse(settings.max_tokens, settings.max_usd)
+    for body in recorded:
+        if isinstance(body, Exchanged):
+            purse.spend(taken(body), body.usd)
+        elif isinstance(body, Resumed):
+            purse.max_tokens = body.max_tokens or purse.max_tokens
+            purse.max_usd = body.max_usd or purse.max_usd
+    return purse

@@ -29,6 +29,7 @@ from evolve.events.schema import (
     as_json,
 )
 from evolve.ir.errors import EvolveError
+from evolve.llm.purse import Purse
 from evolve.population.descriptor import structural_cell
 from evolve.search.asking import Asker
 from evolve.search.desk import RunDesk
@@ -66,8 +67,8 @@ class Search:
     """One search over one problem.
 
     `state` must already hold the events before the first ask (RunStarted, Baseline). `store` keeps a
-    text as a blob and returns its name, `load` gives it back. `problem` and `evaluator` may be None for a
-    replay.
+    text as a blob and returns its name, `load` gives it back. `purse` is what models may take. `problem` and
+    `evaluator` may be None for a replay.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Search:
         evaluator: Evaluator | None,
         store: Callable[[str], str],
         load: Callable[[str], str] | None = None,
+        purse: Purse | None = None,
         on_champion: Callable[[int, str, str], None] = lambda proposal, program, source: None,
         interrupted: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -88,7 +90,7 @@ class Search:
         self.state, self.settings = state, state.settings
         self._journal, self._info = journal, info
         self._problem, self._evaluator = problem, evaluator
-        self._load = load
+        self._load, self._purse = load, purse or Purse()
         self._store, self._on_champion, self._interrupted = store, on_champion, interrupted
         self._measured = info.device.timing == "measured"
         # A GPU that waits costs more than an ask with old knowledge.
@@ -247,7 +249,7 @@ class Search:
             assert self._evaluator is not None
             return self._evaluator.explain(text, self._tend)
 
-        return RunDesk(ask, self._journal, self._store, self._load, self._tend, check)
+        return RunDesk(ask, self._journal, self._store, self._load, self._tend, check, self._purse)
 
     def _begin(self, proposed: Proposed) -> _Pending:
         """Parses, deduplicates and hands to the evaluator a proposal that has no result on record."""

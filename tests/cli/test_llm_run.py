@@ -45,10 +45,10 @@ def evolve(cwd: Path, *arguments: str, code: str = FAKE, **env: str) -> subproce
 
 
 def run(
-    cwd: Path, server: Scripted, *more: str, code: str = FAKE, **env: str
+    cwd: Path, server: Scripted, *more: str, model: str = "openai/scripted", code: str = FAKE, **env: str
 ) -> subprocess.CompletedProcess[str]:
     kernel = str(kernel_file(cwd))
-    asked = ("--agent", "llm", "--model", "openai/scripted", "--api-base", server.base)
+    asked = ("--agent", "llm", "--model", model, "--api-base", server.base)
     return evolve(cwd, "run", "--kernel", kernel, *asked, "--out", "out", "--json", *more, code=code, **env)
 
 
@@ -74,7 +74,7 @@ def test_a_run_from_prompt_to_score_and_what_is_shown_of_it(tmp_path: Path) -> N
         )
         assert set(server.keys) == {f"Bearer {KEY}"}
     # The server is gone: what is on record is enough.
-    replayed = evolve(tmp_path, "replay", "out", "--json", OPENAI_API_KEY="")
+    replayed = evolve(tmp_path, "replay", "out", "--json", OPENAI_API_KEY="", ANTHROPIC_API_KEY="")
     assert replayed.returncode == 0 and json.loads(replayed.stdout)["agrees"], replayed.stderr
     shown = evolve(tmp_path, "show", "out", "--prompts")
     assert "E-RACE" in shown.stdout and "set(tile, 8)" in shown.stdout and "## The kernel" in shown.stdout
@@ -158,17 +158,66 @@ def test_a_run_that_its_model_left_alone_is_resumed(tmp_path: Path) -> None:
     assert events[0].body.settings.api_base == port  # type: ignore[union-attr]
 
 
+def test_a_run_by_anthropics_protocol(tmp_path: Path) -> None:
+    script: Script = in_turn(Say("slow down", 429), block("set(tile, 7)"), block("set(tile, 8)"))
+    with serving(script) as server:
+        done = run(tmp_path, server, "--budget", "1", model="anthropic/scripted", ANTHROPIC_API_KEY=KEY)
+        assert done.returncode == 0, done.stderr
+        assert {key.removeprefix("Bearer ") for key in server.keys} == {KEY}
+        assert [one["system"][0]["cache_control"] for one in server.requests] == [{"type": "ephemeral"}] * 3
+        assert "E-RACE" in server.prompts[-1]
+    document = json.loads(done.stdout)
+    (ledger,) = document["models"]
+    assert (ledger["prompt_tokens"], ledger["cached_tokens"], ledger["faults"]) == (
+        200,
+        80,
+        {"rate-limited": 1},
+    )
+    assert document["funnel"]["scored"] == 1 and KEY.encode() not in everything(tmp_path / "out")
+
+
+def test_a_limit_on_tokens_ends_a_run_that_can_be_resumed(tmp_path: Path) -> None:
+    limit = ("--max-tokens", "4000", "--answer-tokens", "300", "--context", "3000")
+    with serving(fresh) as server:
+        done = run(tmp_path, server, "--budget", "30", "--search", "best-of-n", *limit)
+        error = json.loads(done.stdout)["error"]
+        assert (done.returncode, error["code"]) == (1, "limit-reached"), done.stderr
+        assert "openai/scripted is not asked: --max-tokens 4000 is reached" in error["message"]
+        assert "go on with: evolve resume out" in done.stderr
+        asked = len(server.requests)
+        assert asked >= 2 and 110 * asked <= 4000
+        resumed = evolve(tmp_path, "resume", "out", "--max-tokens", "1000000", "--json")
+        assert resumed.returncode == 0 and len(server.requests) > asked, resumed.stderr
+    document = json.loads(resumed.stdout)
+    assert (document["funnel"]["scored"], document["models"][0]["prompt_tokens"]) == (
+        30,
+        100 * len(server.requests),
+    )
+
+
+def test_a_limit_on_usd_needs_a_price(tmp_path: Path) -> None:
+    with serving(fresh) as server:
+        done = run(tmp_path, server, "--max-usd", "1")
+        assert not server.requests
+    error = json.loads(done.stdout)["error"]
+    assert (done.returncode, error["code"]) == (2, "no-price") and "openai/scripted" in error["message"]
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
-    ("hello", "says"),
+    ("hello", "says", "model"),
     [
-        (Say(status=401, text="bad key"), "wrong-key"),
-        (Say(status=404, text="no model scripted"), "unknown-model"),
-        (Say(raw=b"<html>", content_type="text/html"), "malformed"),
+        (Say(status=401, text="bad key"), "wrong-key", "openai/scripted"),
+        (Say(status=404, text="no model scripted"), "unknown-model", "openai/scripted"),
+        (Say(raw=b"<html>", content_type="text/html"), "malformed", "openai/scripted"),
+        (Say(status=401, text="bad key"), "wrong-key", "anthropic/scripted"),
     ],
 )
-def test_what_is_wrong_from_the_start_leaves_nothing(tmp_path: Path, hello: Say, says: str) -> None:
+def test_what_is_wrong_from_the_start_leaves_nothing(
+    tmp_path: Path, hello: Say, says: str, model: str
+) -> None:
     with serving(fresh, hello=hello) as server:
-        done = run(tmp_path, server)
+        done = run(tmp_path, server, model=model)
         assert not server.requests
     error = json.loads(done.stdout)["error"]
     assert (done.returncode, error["code"]) == (1, "model-failed") and says in error["message"]
@@ -182,6 +231,9 @@ def test_calls_that_are_wrong(tmp_path: Path) -> None:
         ("--agent", "llm", "--model", "claude"): "unknown-model",
         ("--agent", "llm", "--model", "openai/x", "--prompts", "."): "bad-prompt",
         ("--model", "openai/x"): "usage",
+        ("--max-tokens", "1000"): "usage",
+        ("--agent", "llm", "--model", "openai/x", "--max-usd", "-1"): "usage",
+        ("--agent", "llm", "--model", "anthropic/x"): "no-key",
         ("--agent", "llm", "--model", "openai/x"): "no-key",
     }
     for call, code in calls.items():

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
-from evolve.agents.base import AgentFailed, Context, Desk, Parent, Proposal, Waiting
+from evolve.agents.base import LIMIT_REACHED, AgentFailed, Context, Desk, Parent, Proposal, Waiting
 from evolve.agents.llm.hold import Answers, hold_of, hold_programs
 from evolve.agents.llm.lines import reasons
 from evolve.agents.llm.question import Form, Questions
@@ -19,12 +19,14 @@ from evolve.agents.llm.view import parent_of
 from evolve.events.schema import Probed
 from evolve.ir.errors import NegativeAnswerError
 from evolve.llm.answers import Draft, read_answer
-from evolve.llm.faults import Fault, Tokens
+from evolve.llm.faults import Fault
 from evolve.llm.patience import Patience
 from evolve.llm.probe import Probe
 from evolve.llm.prompts import Prompts
+from evolve.llm.purse import Price, Purse
 from evolve.llm.request import Answer, Request
 from evolve.llm.window import Window
+from evolve.llm.window import tokens as tokens_of
 
 OPERATOR = "llm"
 NOT_SAID = "not said"
@@ -77,9 +79,10 @@ class LlmAgent:
         window: Window = Window(),  # noqa: B008
         probe: Probe | None = None,
         answers: Answers = "auto",
+        price: Price | None = None,
     ) -> None:
         self.probes = () if probe is None else (Probed(**asdict(probe)),)
-        self._voice, self._model = voice, model
+        self._voice, self._model, self._price = voice, model, price
         self._hold = hold_of(probe)
         form: Form = "json" if self._hold == "schema" else "blocks"
         self._window, self._questions = window, Questions(prompts, window, form)
@@ -97,6 +100,9 @@ class LlmAgent:
             else:
                 offered = yield from self._stepped(context, start, context.desk, self._steps)
         except Fault as fault:
+            if fault.kind == "limit":
+                message = f"{self._model} is not asked: {fault.message}"
+                raise AgentFailed(message, fault.hint, for_good=True, code=LIMIT_REACHED) from None
             raise self._failed(f"{fault.kind}: {fault.message}", fault.hint, fault.for_good) from None
         except NegativeAnswerError as error:  # the kernel does not fit its context
             raise AgentFailed(error.message, error.hint, for_good=True, code=error.code) from None
@@ -157,30 +163,48 @@ class LlmAgent:
         asked = {"seed": request.seed, "held": held}
 
         def failed(fault: Fault) -> None:
+            if fault.kind == "limit":
+                return  # nobody was asked
+            # Who does not answer in time has read the prompt all the same.
+            read = self._window.count(request.messages) if fault.kind == "timeout" else 0
             told = {"fault": fault.kind, "message": fault.message}
-            desk.note(step, prompt, None, **asked, **told, **self._cost(fault.tokens, fault.seconds))
+            desk.note(step, prompt, None, **asked, **told, **self._cost(fault, read, 0))
 
-        answer = yield from self._patience.asking(lambda: self._heard(request), failed)
-        cost = self._cost(answer.tokens, answer.seconds)
+        answer = yield from self._patience.asking(lambda: self._heard(request, desk.purse), failed)
+        cost = self._cost(answer, self._window.count(request.messages), tokens_of(answer.text))
         desk.note(step, prompt, answer.text, cut=answer.cut, **asked, **cost)
         return answer.text
 
-    def _heard(self, request: Request) -> Waiting[Answer]:
-        ticket = self._voice.begin(request)
+    def _heard(self, request: Request, purse: Purse) -> Waiting[Answer]:
+        prompt, most = self._window.count(request.messages), request.most_tokens or self._window.answer
+        usd = None if self._price is None else self._price.of(prompt, most)
+        while not purse.hold(prompt + most, usd):
+            yield
         try:
-            while not self._voice.ready(ticket):
-                yield
-            return self._voice.answer(ticket)
+            ticket = self._voice.begin(request)
+            try:
+                while not self._voice.ready(ticket):
+                    yield
+                return self._voice.answer(ticket)
+            finally:
+                self._voice.drop(ticket)
         finally:
-            self._voice.drop(ticket)
+            purse.release(prompt + most, usd)
 
-    def _cost(self, tokens: Tokens, seconds: float) -> dict[str, Any]:
+    def _cost(self, reply: Answer | Fault, prompt: int, completion: int) -> dict[str, Any]:
+        """What a request took, by the counts of the rule where the server tells none."""
+        told = reply.tokens.prompt is not None or reply.tokens.completion is not None
+        usd = reply.usd
+        if not told and usd is None and self._price is not None:
+            usd = self._price.of(prompt, completion)
         return {
             "model": self._model,
-            "prompt_tokens": tokens.prompt,
-            "completion_tokens": tokens.completion,
-            "cached_tokens": tokens.cached,
-            "seconds": round(seconds, 3),
+            "prompt_tokens": reply.tokens.prompt,
+            "completion_tokens": reply.tokens.completion,
+            "cached_tokens": reply.tokens.cached,
+            "counted": 0 if told else prompt + completion,
+            "usd": usd,
+            "seconds": round(reply.seconds, 3),
         }
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from evolve.agents.llm.agent import LlmAgent
 from evolve.agents.portfolio.arms import Arm
 from evolve.events.schema import Settings
-from evolve.ir.errors import NegativeAnswerError
+from evolve.ir.errors import EvolveError, NegativeAnswerError
 from evolve.llm.client import Client
+from evolve.llm.faults import Fault
 from evolve.llm.model import read_model
 from evolve.llm.probe import probe
 from evolve.llm.prompts import Prompts
+from evolve.llm.purse import Price, read_price
 from evolve.llm.window import ASSUMED, Window
 
 
@@ -21,8 +24,9 @@ def open_agents(
     """An agent for each arm, once its model was tried with a first request; and what is wrong with those that
     did not answer.
 
-    Raises EvolveError: what `read_model`, `Client` and `Prompts` raise, and where they are `needed`, nobody
-    else being there, `model-failed` if of none the server, the key and the model are what they should be.
+    Raises EvolveError: what `read_model`, `Client` and `Prompts` raise, `no-price` where `--max-usd` could
+    not hold, and where they are `needed`, nobody else being there, `model-failed` if of none the server, the
+    key and the model are what they should be.
     """
     models = [read_model(arm.model, arm.api_base) for arm in arms]
     templates = Prompts(prompts)
@@ -44,14 +48,25 @@ def open_agents(
 def _agent(
     client: Client, settings: Settings, templates: Prompts
 ) -> tuple[LlmAgent, NegativeAnswerError | None]:
-    """The agent of a model, and why it is of no use now, if it is."""
+    """The agent of a model, and why it is of no use now, if it is. Raises EvolveError `no-price`."""
+    told: dict[str, Any] = {"answers": settings.answers, "price": _price(client, settings)}
     try:
         found = probe(client, settings.context)
     except NegativeAnswerError as failed:
         window = Window(settings.context or ASSUMED, settings.answer_tokens)
-        return LlmAgent(client, client.model.text, templates, window=window, answers=settings.answers), failed
+        return LlmAgent(client, client.model.text, templates, window=window, **told), failed
     window = Window(found.context, settings.answer_tokens, found.scale)
-    made = LlmAgent(
-        client, client.model.text, templates, window=window, probe=found, answers=settings.answers
-    )
-    return made, None
+    return LlmAgent(client, client.model.text, templates, window=window, probe=found, **told), None
+
+
+def _price(client: Client, settings: Settings) -> Price | None:
+    """What the model costs, if that is known. Raises EvolveError `no-price` where a limit has to hold."""
+    try:
+        price = read_price(client.about())
+    except Fault:  # which the first request will have too
+        return None
+    if price is None and settings.max_usd is not None:
+        message = f"--max-usd cannot hold: no price of {client.model.text} is known"
+        hint = "--max-tokens holds for any model; prices are in litellm's table, which 'evolve[llm]' installs"
+        raise EvolveError("no-price", message, hint=hint)
+    return price

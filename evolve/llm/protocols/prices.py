@@ -45,10 +45,24 @@ def usd(model: str, counts: Mapping[str, Any]) -> float | None:
     return cost
 
 
-def limits(model: str) -> dict[str, int | None]:
-    """`max_input_tokens` and `max_output_tokens` of `provider/name`; None where they are not known."""
+def limits(model: str) -> dict[str, float | None]:
+    """Of `provider/name` `max_input_tokens` and `max_output_tokens`, and what a token costs in USD at most,
+    `usd_a_prompt_token` and `usd_a_completion_token`; None where they are not known."""
     entry = _entry(model)
-    return {name: count(entry.get(name)) for name in ("max_input_tokens", "max_output_tokens")}
+    known: dict[str, float | None] = {
+        name: count(entry.get(name)) for name in ("max_input_tokens", "max_output_tokens")
+    }
+    known["usd_a_prompt_token"] = _dearest(entry, "input_cost_per_token", "cache_creation_input_token_cost")
+    known["usd_a_completion_token"] = _dearest(entry, "output_cost_per_token")
+    return known
+
+
+def _dearest(entry: Mapping[str, Any], first: str, *others: str) -> float | None:
+    """The highest price by any of these names, for any length of a prompt; None where the first has none."""
+    if not isinstance(entry.get(first), int | float):
+        return None
+    kinds = re.compile(f"(?:{'|'.join((first, *others))})(?:_above_[0-9]+k_tokens)?")
+    return max(float(v) for k, v in entry.items() if kinds.fullmatch(k) and isinstance(v, int | float))
 
 
 def _entry(model: str) -> Mapping[str, Any]:

@@ -1,0 +1,157 @@
+"""`--max-tokens` and `--max-usd` in whole searches: they hold, say so, and hold when a run is resumed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evolve.agents.llm.agent import LlmAgent
+from evolve.agents.portfolio.agent import AnyAgent, Portfolio
+from evolve.agents.random import RandomAgent
+from evolve.events.schema import Asked, Exchanged, Resumed, Settings
+from evolve.ir.errors import NegativeAnswerError
+from evolve.llm.faults import Fault, Tokens
+from evolve.llm.prompts import Prompts
+from evolve.llm.purse import Price
+from evolve.llm.request import Answer, Request
+from evolve.llm.window import Window
+from evolve.runs.conversation import ledger
+from evolve.runs.folder import RunFolder
+from evolve.runs.session import replay, resume, start
+from evolve.runs.summary import read_view
+from tests.agents.llm.test_agent import QUICK, Scripted, bodies, fresh, session
+from tests.runs.helpers import REQUEST
+
+PRICE = Price(1e-6, 1e-5)
+WINDOW = Window(8192, 500)
+TOKENS = (2400, 400)
+"""What the server says that each request took: less than the rule's count and the longest answer."""
+
+
+class Costly(Scripted):
+    """Tells those tokens and what they cost, if anything."""
+
+    told: Tokens = Tokens(*TOKENS)
+
+    def __init__(self) -> None:
+        super().__init__(fresh)
+        self.most = 0
+
+    def begin(self, request: Request) -> int:
+        self.most = max(self.most, WINDOW.count(request.messages) + WINDOW.answer)
+        return super().begin(request)
+
+    def answer(self, ticket: int) -> Answer:
+        usd = None if self.told.prompt is None else PRICE.of(*TOKENS)
+        return Answer(self.say(ticket), False, self.told, 0.5, usd)
+
+
+def talking(voice: Scripted, price: Price | None = PRICE) -> LlmAgent:
+    return LlmAgent(voice, "openai/scripted", Prompts(), QUICK, WINDOW, price=price)
+
+
+def begin(
+    out: Path, made: AnyAgent, agent: str = "llm", search: Any = "best-of-n", **limits: Any
+) -> RunFolder:
+    settings = Settings(budget=8, seed=1, agent=agent, search=search, model="openai/scripted", **limits)
+    return start(REQUEST, settings, out / "run", session(made))
+
+
+def stopped(out: Path, voice: Scripted, **limits: Any) -> tuple[RunFolder, str]:
+    """The run of a limit that its only agent meets, with nobody else to go on; and what is said of it."""
+    with pytest.raises(NegativeAnswerError) as caught:
+        begin(out, talking(voice), **limits)
+    assert caught.value.code == "limit-reached"
+    assert caught.value.hint == "evolve resume RUN --max-tokens N --max-usd X goes on with more"
+    return RunFolder(out / "run", "run"), caught.value.message
+
+
+def spent(folder: RunFolder) -> int:
+    said = bodies(folder, Exchanged)
+    return sum((one.prompt_tokens or 0) + (one.completion_tokens or 0) + one.counted for one in said)
+
+
+@pytest.mark.parametrize("told", [Tokens(*TOKENS), Tokens()], ids=["told", "counted"])
+def test_a_limit_on_tokens_holds(tmp_path: Path, told: Tokens) -> None:
+    voice = Costly()
+    voice.told = told
+    folder, message = stopped(tmp_path, voice, max_tokens=16_000)
+    assert "openai/scripted is not asked: --max-tokens 16000 is reached" in message
+    assert len(voice.asked) >= 2, "it is not there to forbid everything"
+    assert 16_000 - voice.most < spent(folder) <= 16_000
+    assert read_view(folder).ended == "error: limit-reached"
+    (entry,) = ledger(bodies(folder, Exchanged))
+    assert (entry["counted"] > 0) == (told.prompt is None) == (entry["prompt_tokens"] is None)
+    assert entry["usd"] > 0
+
+
+def test_it_holds_when_the_run_is_resumed_and_may_be_raised(tmp_path: Path) -> None:
+    folder, message = stopped(tmp_path, Costly(), max_tokens=16_000)
+    again = Costly()
+    with pytest.raises(NegativeAnswerError) as caught:
+        resume(folder, session(talking(again)))
+    assert (caught.value.message, again.asked) == (message, []), "nothing was left, and nothing was asked"
+    more = Costly()
+    with pytest.raises(NegativeAnswerError):
+        resume(folder, replace(session(talking(more)), max_tokens=22_000))
+    assert more.asked and 22_000 - more.most < spent(folder) <= 22_000
+    last = Costly()
+    with pytest.raises(NegativeAnswerError):
+        resume(folder, session(talking(last)))
+    assert not last.asked, "the limit given last holds on"
+    rich = Costly()
+    resume(folder, replace(session(talking(rich)), max_tokens=10**7))
+    assert read_view(folder).state.scored == 8 and replay(folder).scored == 8
+    assert [body.max_tokens for body in bodies(folder, Resumed)] == [None, 22_000, None, 10**7]
+
+
+def test_a_limit_on_usd_holds(tmp_path: Path) -> None:
+    voice = Costly()
+    folder, message = stopped(tmp_path, voice, max_usd=0.03)
+    (entry,) = ledger(bodies(folder, Exchanged))
+    assert entry["usd"] == pytest.approx(len(voice.asked) * PRICE.of(*TOKENS)) and len(voice.asked) >= 2
+    assert entry["usd"] <= 0.03 and "--max-usd 0.03 is reached" in message
+
+
+def test_a_run_goes_on_with_its_other_agents(tmp_path: Path) -> None:
+    voice = Costly()
+    both = Portfolio({"llm": talking(voice), "random": RandomAgent()})
+    folder = begin(tmp_path, both, "llm+random", max_tokens=9_000)
+    assert read_view(folder).state.scored == 8 and replay(folder).scored == 8
+    assert spent(folder) <= 9_000 and voice.asked
+    told = [body.why for body in bodies(folder, Asked) if body.failed == "for-good"]
+    assert told and "--max-tokens 9000 is reached" in told[0]
+
+
+def test_a_search_goes_on_with_what_it_has(tmp_path: Path) -> None:
+    voice = Costly()
+    folder = begin(tmp_path, talking(voice), search="evolve", max_tokens=9_000)
+    view = read_view(folder)
+    assert view.state.scored == 8 and spent(folder) <= 9_000
+    assert {one.operator for one in view.state.proposals.values()} > {"llm"}
+
+
+def test_a_request_that_was_not_answered_in_time_has_cost_its_prompt(tmp_path: Path) -> None:
+    def late(number: int) -> str:
+        if number == 1:
+            raise Fault("timeout", "no whole answer within 1 s")
+        return fresh(number)
+
+    voice = Scripted(late)
+    folder = begin(tmp_path, talking(voice))
+    first, *others = bodies(folder, Exchanged)
+    assert (first.fault, first.counted, first.usd) == ("timeout", first.counted, PRICE.of(first.counted, 0))
+    assert first.counted > 1000 and {one.counted for one in others} == {0}
+
+
+def test_a_refused_answer_that_may_not_go_back_is_proposed_as_it_is(tmp_path: Path) -> None:
+    """The limit is met between the two steps of an ask: what the first one brought is kept."""
+    voice = Costly()
+    voice.say = lambda number: fresh(number) + "Hypothesis: wrong\n```\nset(tile, 7)\n```\n"
+    folder, _ = stopped(tmp_path, voice, max_tokens=7_000)
+    assert len(voice.asked) == 1
+    programs = [one.program for one in read_view(folder).state.proposals.values()]
+    assert "set(width, 1)\n" in programs and "set(tile, 7)\n" in programs
