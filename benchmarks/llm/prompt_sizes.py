@@ -28,8 +28,8 @@ from evolve.llm.request import Messages
 from evolve.llm.window import Window, tokens
 
 RESULT = Path(__file__).parents[1] / "results" / "prompt-sizes.json"
-SIZES = {"tiny": 4096, "small": 8192, "medium": 32_768, "large": 131_072}
-"""The context at which each tier is shown, in tokens."""
+SIZES = {"least": 2048, "tiny": 4096, "small": 8192, "medium": 32_768, "large": 131_072}
+"""The context at which each tier is shown, in tokens, and the least at which all these kernels fit."""
 
 
 def questions(context: int) -> Questions:

@@ -11,6 +11,8 @@ A tier says where to begin. What does not fit is shortened one rule at a time, i
 7. programs and the kernel: their first and last lines only, 40 of them, then 20
 8. no failed programs and no results
 9. the language: signatures of the ten statements that most programs begin with
+10. no example, and nothing of the GPU, the contract and the rule for how bold to be but its outcome
+11. the largest loss only, and 14 lines of programs and the kernel
 
 If even that is too much, the kernel is too large for the model, and the run ends before anything is asked.
 """
@@ -27,7 +29,8 @@ Language = Literal["full", "compact", "names", "basic"]
 @dataclass(frozen=True)
 class Detail:
     """How much is told: of the language, and how many programs that failed, results of hypotheses, other
-    programs, lines of features, pages of primitives, losses, lines of a text, and programs asked for."""
+    programs, lines of features, pages of primitives, losses, lines of a text, and programs asked for. `bare`:
+    nothing but what cannot be done without."""
 
     language: Language
     failed: int
@@ -38,6 +41,7 @@ class Detail:
     losses: int
     lines: int
     programs: int
+    bare: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,8 @@ _RULES: tuple[Callable[[Detail], Detail], ...] = (
     lambda d: replace(d, lines=min(d.lines, 20)),
     lambda d: replace(d, failed=0, results=0),
     lambda d: replace(d, language="basic"),
+    lambda d: replace(d, bare=True),
+    lambda d: replace(d, lines=min(d.lines, 14), losses=min(d.losses, 1)),
 )
 
 

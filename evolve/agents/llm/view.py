@@ -51,6 +51,7 @@ def rules(detail: Detail) -> dict[str, Any]:
     return {
         "reference": _reference(detail.language),
         "brief": detail.language in ("names", "basic"),
+        "bare": detail.bare,
         "most": detail.programs,
     }
 
@@ -92,6 +93,7 @@ def view(context: Context, detail: Detail) -> dict[str, Any]:
         "asked_before": context.beside > 0 or (context.ask > 0 and not context.recent),
         "budget_left": context.budget_left,
         "most": detail.programs,
+        "bare": detail.bare,
     }
 
 
