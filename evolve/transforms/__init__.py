@@ -26,7 +26,8 @@ it checks a cheap local precondition and leaves it to `evolve.legality` whether 
 `knowledge`   specialize, assume
 `apply`       a statement, or a program, applied
 `moves`       the statements whose preconditions hold next; which to try a primitive's description says, by
-              rules that `domains` reads off the kernel (`view`); results keep what a block `fits`, and
+              rules that `domains` reads off the kernel (`view`); results keep what a block `fits`
+              (`taken`), and
               dependences seen at a glance (`order`) are not offered to be broken
 `patterns`    statements that stand for programs; `shapes` what they ask of a kernel
 `call`        arguments resolved against a kernel, and the table of primitives

@@ -38,6 +38,8 @@ def replace_loop(kernel: Kernel, name: str, f: Callable[[For], Stmt | tuple[Stmt
 def _replace_loop_in(block: Block, name: str, f: Callable[[For], Stmt | tuple[Stmt, ...]]) -> Block | None:
     """None when the loop is not in the block."""
     for position, s in enumerate(block.stmts):
+        if not isinstance(s, Block | For | If) or name not in _loops_in(s):
+            continue
         new: Stmt | tuple[Stmt, ...] | None = None
         if isinstance(s, For) and s.var == name:
             new = f(s)
@@ -79,6 +81,24 @@ def loops_gone(before: Kernel, after: Kernel) -> tuple[str, ...]:
     """The loops of the one that the other does not have."""
     left = loop_sites(after.body).keys()
     return tuple(name for name in loop_sites(before.body) if name not in left)
+
+
+_INSIDE: dict[int, tuple[Stmt, frozenset[str]]] = {}
+_MOST_INSIDE = 16384
+"""Remembered by object, which is kept so that its number stays its own."""
+
+
+def _loops_in(s: Block | For | If) -> frozenset[str]:
+    """Names of the loops in a statement, itself among them."""
+    known = _INSIDE.get(id(s))
+    if known is None:
+        if len(_INSIDE) >= _MOST_INSIDE:
+            _INSIDE.clear()
+        blocks = (s.body, s.orelse) if isinstance(s, If) else (s,) if isinstance(s, Block) else (s.body,)
+        own = {s.var} if isinstance(s, For) else set()
+        found = own.union(*(_loops_in(x) for b in blocks for x in b.stmts if isinstance(x, Block | For | If)))
+        known = _INSIDE[id(s)] = (s, frozenset(found))
+    return known[1]
 
 
 @dataclass(frozen=True)
@@ -124,9 +144,25 @@ def buffers_of(kernel: Kernel) -> Mapping[str, Buffer]:
 
 def loop_at(kernel: Kernel, name: str) -> tuple[For, Site]:
     """The loop of that name and where it is. Raises KeyError."""
-    site = sites(kernel)[name]
+    site = next((known.loops[name] for known in _SEEN if known.body is kernel.body), None)
+    if site is None:
+        site = _find(kernel.body, name, (), ())
     assert isinstance(site.stmt, For)
     return site.stmt, site
+
+
+def _find(block: Block, name: str, path: tuple[For | If, ...], in_else: tuple[bool, ...]) -> Site:
+    """Without a look at anything but what is around the loop. Raises KeyError."""
+    for s in block.stmts:
+        if not isinstance(s, Block | For | If) or name not in _loops_in(s):
+            continue
+        if isinstance(s, Block):
+            return _find(s, name, path, in_else)
+        if isinstance(s, For):
+            return Site(s, path, in_else) if s.var == name else _find(s.body, name, (*path, s), in_else)
+        second = name not in _loops_in(s.body)
+        return _find(s.orelse if second else s.body, name, (*path, s), (*in_else, second))
+    raise KeyError(name)
 
 
 def extent_at(kernel: Kernel, name: str) -> Expr:

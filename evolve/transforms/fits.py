@@ -6,21 +6,22 @@ are refused later.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from math import prod
 
-from evolve.ir.effects import Access, Mode, effects
+from evolve.ir.effects import Access, effects
 from evolve.ir.expr import Const, Expr
 from evolve.ir.kernel import Kernel
 from evolve.ir.launches import launches
 from evolve.ir.layout import Layout, LayoutError, register_layouts, slot_of
 from evolve.ir.scope import ranges_at
-from evolve.ir.stmt import Alloc, Buffer, For
+from evolve.ir.stmt import Alloc, Block, Buffer, For, If
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import Site, variables
 from evolve.target.limits import GRID_MOST, REGISTERS_MOST, WARP, shared_bytes
-from evolve.transforms.edit import all_sites
+from evolve.transforms.edit import all_sites, loop_at
+from evolve.transforms.taken import taken, touched
 from evolve.transforms.view import MoveLimits, block_threads, constant_of, iterations, thread_extents
 
 
@@ -37,7 +38,8 @@ class Fit:
 
     def __post_init__(self) -> None:
         self._taken = taken_by(self.kernel)
-        self._kept = {n: holds for n, holds in self._conditions.items() if _in_each(self.kernel, holds)}
+        parts = launches(self.kernel)
+        self._kept = {n: holds for n, holds in self._conditions.items() if all(map(holds, parts))}
 
     @property
     def _conditions(self) -> Mapping[str, Callable[[Kernel], bool]]:
@@ -52,8 +54,9 @@ class Fit:
 
     def keeps(self, result: Kernel) -> bool:
         """Whether a kernel made of this one still meets the conditions that this one meets."""
-        taken = taken_by(result)
-        return all(taken[n] == self._taken[n] or _in_each(result, holds) for n, holds in self._kept.items())
+        now = taken_by(result)
+        asked = [holds for n, holds in self._kept.items() if now[n] != self._taken[n]]
+        return not asked or all(holds(part) for part in launches(result) for holds in asked)
 
     def _threads(self, kernel: Kernel) -> bool:
         """A block has as many threads as are bound, and as launch bounds allow."""
@@ -67,24 +70,21 @@ class Fit:
 
     def _shared(self, kernel: Kernel) -> bool:
         """A block has the shared memory that is declared."""
-        declared = (s.stmt.buffer for s in all_sites(kernel) if isinstance(s.stmt, Alloc))
-        arrays = (_bytes(b) for b in declared if b.space is Space.SHARED)
-        return shared_bytes(arrays) <= self.limits.shared_bytes
+        return shared_bytes(map(_bytes, taken(kernel.body).shared)) <= self.limits.shared_bytes
 
     def _grid(self, kernel: Kernel) -> bool:
         """The axes of the grid have as many blocks as are bound, at the sizes that are run."""
-        for site in all_sites(kernel):
-            loop = site.stmt
-            if isinstance(loop, For) and loop.kind.is_grid:
-                blocks = constant_of(kernel, site) or iterations(kernel, site, self.limits)
-                if blocks is not None and blocks > GRID_MOST[loop.kind]:
-                    return False
+        for name, axis, _ in taken(kernel.body).grid:
+            _, site = loop_at(kernel, name)
+            blocks = constant_of(kernel, site) or iterations(kernel, site, self.limits)
+            if blocks is not None and blocks > GRID_MOST[axis]:
+                return False
         return True
 
     def _combines(self, kernel: Kernel) -> bool:
         """The threads that combine partials are those of thread.x, in no loop of it and behind no condition
         that depends on a thread."""
-        combines = [s for s in all_sites(kernel) if isinstance(s.stmt, For) and s.stmt.kind.is_combine]
+        combines = [loop_at(kernel, name)[1] for name, _, _ in taken(kernel.body).combines]
         most = thread_extents(kernel).get(LoopKind.THREAD_X, 1) if combines else 1
         for site in combines:
             assert isinstance(site.stmt, For)
@@ -131,28 +131,20 @@ class Fit:
     def _owners(self, kernel: Kernel, layouts: dict[str, Layout]) -> bool:
         """Whether every access to a distributed buffer is its owner's, and what an axis shares out when a
         thread's own buffer is written it shares out when it is read."""
-        shared_out: dict[str, set[LoopKind]] = {}
-        together: dict[str, set[LoopKind]] = {}
-        along: dict[int, set[LoopKind]] = {}
-        for site, access in _accesses(kernel):
-            layout = layouts.get(access.buffer)
-            if layout is None:
+        distributed = {name for name, layout in layouts.items() if layout.is_distributed}
+        for name, (together, shared_out) in touched(kernel.body).items():
+            if name not in layouts or name in distributed or together is None or shared_out is None:
                 continue
-            if layout.is_distributed:
-                if not self._is_owners(kernel, layout, access.indices, site):
-                    return False
-                continue
-            axes = along.get(id(site.path))
-            if axes is None:
-                axes = along[id(site.path)] = {x.kind for x in site.loops if x.kind.is_thread}
-            if access.mode is Mode.READ:
-                together[access.buffer] = together.get(access.buffer, axes) & axes
-            else:
-                shared_out.setdefault(access.buffer, set()).update(axes)
-        return all(axes <= together.get(name, axes) for name, axes in shared_out.items())
+            if not shared_out <= together:
+                return False
+        return not distributed or all(
+            self._is_owners(kernel, layouts[access.buffer], access.indices, site)
+            for site, access in _accesses(kernel.body, distributed)
+        )
 
     def _is_owners(self, kernel: Kernel, layout: Layout, indices: tuple[Expr, ...], site: Site) -> bool:
-        loops = tuple((x.var, x.kind) for x in site.loops)
+        names = frozenset[str]().union(*map(variables, indices))
+        loops = tuple((x.var, x.kind) for x in site.loops if x.var in names)
         key = (layout, indices, loops, kernel.assumptions)
         if key not in self._owned:
             try:
@@ -163,32 +155,16 @@ class Fit:
         return self._owned[key]
 
 
-def _in_each(kernel: Kernel, holds: Callable[[Kernel], bool]) -> bool:
-    """Whether a condition is met by each launch of a kernel."""
-    return all(map(holds, launches(kernel)))
-
-
-def taken_by(kernel: Kernel) -> Mapping[str, list[object]]:
+def taken_by(kernel: Kernel) -> Mapping[str, tuple[object, ...]]:
     """What each condition looks at, but subscripts: where it is equal the condition is not asked again."""
-    threads: list[object] = []
-    grid: list[object] = []
-    combines: list[object] = []
-    buffers: dict[Space, list[object]] = {space: [] for space in Space}
-    for site in all_sites(kernel):
-        s = site.stmt
-        if isinstance(s, Alloc):
-            buffers[s.buffer.space].append(s.buffer)
-        elif isinstance(s, For):
-            of_kind = threads if s.kind.is_thread else grid if s.kind.is_grid else combines
-            if of_kind is not combines or s.kind.is_combine:
-                of_kind.append((s.var, s.kind, s.extent))
+    found = taken(kernel.body)
     return {
-        "threads": [kernel.max_threads, *threads],
-        "lanes": [kernel.lanes, *threads],
-        "shared": buffers[Space.SHARED],
-        "grid": grid,
-        "combines": [*combines, *threads],
-        "registers": [*buffers[Space.REGISTER], *threads],
+        "threads": (kernel.max_threads, found.threads),
+        "lanes": (kernel.lanes, found.threads),
+        "shared": found.shared,
+        "grid": found.grid,
+        "combines": (found.combines, found.threads),
+        "registers": (found.registers, found.threads),
     }
 
 
@@ -204,7 +180,23 @@ def _is_register(site: Site) -> bool:
     return isinstance(s, Alloc) and s.buffer.space is Space.REGISTER and bool(s.buffer.extents)
 
 
-def _accesses(kernel: Kernel) -> Iterator[tuple[Site, Access]]:
-    for site in all_sites(kernel):
-        for access in effects(site.stmt).accesses:
-            yield site, access
+def _accesses(
+    block: Block, names: Set[str], path: tuple[For | If, ...] = ()
+) -> Iterator[tuple[Site, Access]]:
+    """Accesses of these buffers: what touches none of them is not looked at."""
+    for s in block.stmts:
+        if names.isdisjoint(touched(s)):
+            continue
+        for access in effects(s).accesses:
+            if access.buffer in names:
+                yield Site(s, path, ()), access
+        match s:
+            case Block():
+                yield from _accesses(s, names, path)
+            case For():
+                yield from _accesses(s.body, names, (*path, s))
+            case If():
+                yield from _accesses(s.body, names, (*path, s))
+                yield from _accesses(s.orelse, names, (*path, s))
+            case _:
+                pass

@@ -56,13 +56,19 @@ def legal_moves(kernel: Kernel, names: NameTable, limits: MoveLimits = DEFAULT) 
 @contextmanager
 def _uncollected() -> Iterator[None]:
     """Without garbage collection: trees hold no cycles, and to look at all that a process has, in the middle,
-    takes longer than everything else here."""
+    takes longer than everything else here.
+
+    Nor afterwards at all that was made meanwhile: it counts as old. (What is frozen already stays so.)
+    """
     on = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if on:
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 

@@ -20,8 +20,9 @@ from evolve.ir.stmt import Block, Buffer, For, If
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import Site, local_buffers, walk
 from evolve.target.limits import STATIC_SHARED_BYTES, THREADS_MOST
-from evolve.transforms.edit import all_sites, sites
+from evolve.transforms.edit import all_sites, loop_at, sites
 from evolve.transforms.mapping import FREE
+from evolve.transforms.taken import taken
 from evolve.workload.model import Contract
 
 
@@ -135,9 +136,12 @@ def iterations(kernel: Kernel, site: Site, limits: MoveLimits) -> int | None:
 def thread_extents(kernel: Kernel) -> Mapping[LoopKind, int]:
     """For each axis of a block the most iterations of a constant extent bound to it."""
     most: dict[LoopKind, int] = {}
-    for site in all_sites(kernel):
-        if isinstance(site.stmt, For) and site.stmt.kind.is_thread:
-            most[site.stmt.kind] = max(most.get(site.stmt.kind, 1), constant_of(kernel, site) or 1)
+    for name, axis, extent in taken(kernel.body).threads:
+        if isinstance(extent, Const):
+            trips = int(extent.value)
+        else:
+            trips = constant_of(kernel, loop_at(kernel, name)[1]) or 1
+        most[axis] = max(most.get(axis, 1), trips)
     return most
 
 

@@ -1,0 +1,85 @@
+"""What a statement takes, put together from what is inside it, is what a walk over all of it finds."""
+
+from __future__ import annotations
+
+import pytest
+
+from evolve.dsl.parser import parse
+from evolve.ir.effects import Mode, effects
+from evolve.ir.kernel import Kernel
+from evolve.ir.stmt import Alloc, Buffer, For
+from evolve.ir.types import LoopKind, Space
+from evolve.ir.visit import walk
+from evolve.transforms.apply import apply_program
+from evolve.transforms.edit import loop_at, replace_loop, sites
+from evolve.transforms.taken import Taken, Touched, taken, touched
+from tests.illegal.lifted import source
+from tests.illegal.templates import TEMPLATES
+
+PROGRAMS = [(name, 0) for name in TEMPLATES]
+
+
+def scheduled(name: str, number: int) -> Kernel:
+    return apply_program(source(name).kernel, parse(TEMPLATES[name][number])).kernel
+
+
+def taken_in_a_walk(kernel: Kernel) -> Taken:
+    loops = [s.stmt for s in walk(kernel.body) if isinstance(s.stmt, For)]
+    buffers = [s.stmt.buffer for s in walk(kernel.body) if isinstance(s.stmt, Alloc)]
+
+    def of(chosen: list[For]) -> tuple[tuple[str, LoopKind, object], ...]:
+        return tuple((x.var, x.kind, x.extent) for x in chosen)
+
+    def lying(space: Space) -> tuple[Buffer, ...]:
+        return tuple(b for b in buffers if b.space is space)
+
+    return Taken(
+        of([x for x in loops if x.kind.is_thread]),  # type: ignore[arg-type]
+        of([x for x in loops if x.kind.is_grid]),  # type: ignore[arg-type]
+        of([x for x in loops if x.kind.is_combine]),  # type: ignore[arg-type]
+        lying(Space.SHARED),
+        lying(Space.REGISTER),
+    )
+
+
+def touched_in_a_walk(kernel: Kernel) -> dict[str, Touched]:
+    read: dict[str, list[frozenset[LoopKind]]] = {}
+    written: dict[str, list[frozenset[LoopKind]]] = {}
+    for site in walk(kernel.body):
+        axes = frozenset(x.kind for x in site.loops if x.kind.is_thread)
+        for access in effects(site.stmt).accesses:
+            (read if access.mode is Mode.READ else written).setdefault(access.buffer, []).append(axes)
+    return {
+        name: Touched(
+            frozenset.intersection(*read[name]) if name in read else None,
+            frozenset[LoopKind]().union(*written[name]) if name in written else None,
+        )
+        for name in {*read, *written}
+    }
+
+
+@pytest.mark.parametrize(("name", "number"), PROGRAMS)
+def test_it_is_what_a_walk_finds(name: str, number: int) -> None:
+    kernel = scheduled(name, number)
+    assert taken(kernel.body) == taken_in_a_walk(kernel)
+    assert dict(touched(kernel.body)) == touched_in_a_walk(kernel)
+
+
+@pytest.mark.parametrize(("name", "number"), PROGRAMS)
+def test_loops_are_found_where_a_walk_finds_them(name: str, number: int) -> None:
+    """Also in a body that was not walked before."""
+    kernel = scheduled(name, number)
+    for loop in list(sites(kernel)):
+        changed = replace_loop(kernel, loop, lambda s: (s,))
+        found, site = loop_at(changed, loop)
+        (want,) = (s for s in walk(changed.body) if isinstance(s.stmt, For) and s.stmt.var == loop)
+        assert found is want.stmt and site.in_else == want.in_else
+        assert [id(p) for p in site.path] == [id(p) for p in want.path]
+
+
+def test_a_loop_that_is_not_there() -> None:
+    kernel = scheduled("softmax", 0)
+    with pytest.raises(KeyError):
+        replace_loop(kernel, "nowhere", lambda s: s)
+    with pytest.raises(KeyError):
+        loop_at(kernel, "nowhere")
