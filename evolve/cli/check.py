@@ -34,7 +34,6 @@ def command(
     with Output(json) as output:
         request = problem_request(kernel, entry, workload, device, numerics, program)
         problem = open_problem(request)
-        info = problem.info()
         text = program_text(program)
         compiled = compile_program(problem, program, text)
         diagnostics = [{name: as_json(one.get(name)) for name in _FIELDS} for one in compiled.diagnostics]
@@ -43,12 +42,13 @@ def command(
         if output.as_json:
             text_found = None if read is None else asdict(read)
             document = {"verdict": compiled.verdict, "diagnostics": diagnostics, "text": text_found}
-            rests_on = {"assumed": list(info.assumptions), "premises": list(compiled.premises)}
-            output.document(document | {"numerics": info.numerics} | rests_on)
+            rests_on = {"assumed": list(problem.assumptions), "premises": list(compiled.premises)}
+            output.document(document | {"numerics": problem.numerics} | rests_on)
         texts = Texts(str(program), text, request.kernel_file, request.kernel_text)
         told = (line for one in compiled.diagnostics for line in refusal_lines(as_json(one), texts))
         output.text("\n".join([*told, compiled.verdict]))
         if proved:
             read_lines = [] if read is None else [f"text: {read.said}"]
-            output.text("\n".join([*read_lines, *premises(info, text), *compiled.premises]))
+            stated = premises(problem.numerics, problem.assumptions, text)
+            output.text("\n".join([*read_lines, *stated, *compiled.premises]))
         return 0 if proved and (read is None or read.status != "REFUTED") else 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
@@ -58,16 +59,16 @@ def opening(folder: Path, info: ProblemInfo) -> list[str]:
     ]
     if sizes:
         lines.append(f"workload: {sizes}")
-    return [*lines, *_assumed(info), f"run folder: {folder}"]
+    return [*lines, *_assumed(info.assumptions), f"run folder: {folder}"]
 
 
-def premises(info: ProblemInfo, program: str) -> list[str]:
+def premises(numerics: str, assumptions: Iterable[str], program: str) -> list[str]:
     """What a proof of a program rests on, and which launches it is for."""
-    return [f"numerics: {info.numerics}", *_assumed(info), *(x.strip() for x in restricted(program))]
+    return [f"numerics: {numerics}", *_assumed(assumptions), *(x.strip() for x in restricted(program))]
 
 
-def _assumed(info: ProblemInfo) -> list[str]:
-    return [f"assumed: {one}" for one in info.assumptions]
+def _assumed(assumptions: Iterable[str]) -> list[str]:
+    return [f"assumed: {one}" for one in assumptions]
 
 
 def failure(result: Result) -> str:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 from evolve.compiler.compile import Source
+from evolve.features.extract import extract
+from evolve.features.model import Features
 from evolve.ir.approximate import approximated
 from evolve.ir.expr import Expr
 from evolve.ir.kernel import Kernel, Module
 from evolve.ir.narrow import rounded_inputs
 from evolve.ir.scope import conjuncts
-from evolve.sol.bound import Bound, bound
+from evolve.sol.bound import Bound, bound_of
 from evolve.target.profile import Profile
 from evolve.workload.gates import gates, works
 from evolve.workload.model import FAST_CONTRACTS, Sizes, Workload
@@ -27,14 +30,28 @@ Status = Literal["scored", "compile_failed", "incorrect", "quarantined"]
 
 @dataclass(frozen=True)
 class Task:
-    """A lifted kernel on a workload and a GPU. `bounds` has one entry a timed shape."""
+    """A lifted kernel on a workload and a GPU.
+
+    `features` and `bounds` have one entry a timed shape. They are found when first asked for, as index
+    arrays are drawn for them, and raise EvolveError as `sol.bound` does.
+    """
 
     source: Source
     workload: Workload
     profile: Profile
     seed: int = 0
-    bounds: tuple[Bound, ...] = field(default=(), hash=False)
     _shapes: dict[Expr, tuple[Sizes, ...]] = field(default_factory=dict, compare=False, repr=False)
+
+    @cached_property
+    def features(self) -> tuple[Features, ...]:
+        """What the kernel needs."""
+        w = self.workload
+        return tuple(extract(self.source.kernel, s, structure(w, s)) for s in w.timed)
+
+    @cached_property
+    def bounds(self) -> tuple[Bound, ...]:
+        """How fast it could be."""
+        return tuple(bound_of(f, self.profile, self.workload.numerics) for f in self.features)
 
     def shapes_for(self, guard: Expr) -> tuple[Sizes, ...]:
         """Shapes to check a variant with this guard at, as `check_shapes_for` has them; remembered.
@@ -92,11 +109,8 @@ class Task:
 
 
 def make_task(source: Source, workload: Workload, profile: Profile, seed: int = 0) -> Task:
-    """A task with its bounds. Raises EvolveError as `sol.bound` does."""
-    bounds = tuple(
-        bound(source.kernel, s, profile, workload.numerics, structure(workload, s)) for s in workload.timed
-    )
-    return Task(source, workload, profile, seed, bounds)
+    """A task."""
+    return Task(source, workload, profile, seed)
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,17 @@ class Problem(Protocol[ProgramT]):
     """
 
     def info(self) -> ProblemInfo:
-        """What is known before the search."""
+        """What is known before the search: counts what the kernel needs, for which index arrays are drawn."""
+        ...
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """Those of `info`, which cost nothing."""
+        ...
+
+    @property
+    def numerics(self) -> str:
+        """The contract."""
         ...
 
     def parse(self, text: str) -> ProgramT:

@@ -15,7 +15,6 @@ from evolve.compiler.compile import Source, compile_program
 from evolve.dsl.diagnostic import Diagnostic
 from evolve.dsl.parser import parse
 from evolve.dsl.program import Program, print_program
-from evolve.features.extract import extract
 from evolve.frontend.lift import Lifted, lift
 from evolve.ir.errors import EvolveError
 from evolve.ir.kernel import Kernel, Module, Original
@@ -43,7 +42,6 @@ from evolve.transforms.apply import apply_program
 from evolve.transforms.moves import MoveLimits, legal_moves
 from evolve.workload.model import Contract, Workload
 from evolve.workload.resolve import resolve
-from evolve.workload.structure import structure
 from evolve.workload.toml import to_toml
 
 if TYPE_CHECKING:
@@ -74,6 +72,11 @@ class KernelProblem:
         registers = profile.limits.registers_per_block or REGISTER_FILE
         return Limits(profile.limits.threads_per_block, shared, numerics=contract, registers=registers)
 
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What lifting and the workload assume."""
+        return self.task.workload.assumed
+
     def info(self) -> ProblemInfo:
         """What is known before the search."""
         w, b = self.task.workload, self.task.bounds[0]
@@ -86,9 +89,9 @@ class KernelProblem:
             sol=Sol(total * 1e6, hard * 1e6, b.binding),
             workload_toml=to_toml(w),
             workload=w.as_dict() | {"sizes": sizes},
-            assumptions=w.assumed,
+            assumptions=self.assumptions,
             summary=print_kernel(self.task.source.kernel),
-            features=extract(self.task.source.kernel, w.timed[0], structure(w, w.timed[0])).to_json(),
+            features=self.task.features[0].to_json(),
             numerics=self.numerics,
             kernel=self.task.source.kernel,
             target=self.task.profile,
@@ -224,10 +227,9 @@ class KernelProblem:
     def inspect(self) -> Mapping[str, Any]:
         """What the tool sees: JSON data."""
         k, w = self.task.source.kernel, self.task.workload
-        sizes = w.timed[0]
         seen = describe_kernel(self.lifted, k)
         return seen | {
-            "features": extract(k, sizes, structure(w, sizes)).to_json(),
+            "features": self.task.features[0].to_json(),
             "workload": w.as_dict(),
             "sol": [b.to_json() | {"sizes": dict(s)} for s, b in zip(w.timed, self.task.bounds, strict=True)],
         }

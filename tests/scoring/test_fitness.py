@@ -7,8 +7,17 @@ from dataclasses import replace
 import pytest
 
 from evolve.scoring.fitness import beats_physics, fitness, floor_s
+from evolve.scoring.task import Task
+from evolve.sol.bound import Bound
 from tests.scoring.measured_task import task
 from tests.scoring.test_audit import BOUND
+
+
+def bounded(*bounds: Bound) -> Task:
+    """A task with these bounds."""
+    found = replace(task())
+    vars(found)["bounds"] = bounds
+    return found
 
 
 def test_the_floor_is_that_of_the_term_that_asks_most() -> None:
@@ -25,11 +34,11 @@ def test_the_floor_is_that_of_the_term_that_asks_most() -> None:
 @pytest.mark.parametrize(("us", "believed"), [(95.1, True), (94.9, False)])
 def test_estimates_are_held_to_the_same_floor_as_measurements(us: float, believed: bool) -> None:
     bound = replace(BOUND, hard_terms={"dram": 100e-6, "fp32": 102e-6}, hard_binding="fp32")
-    why = beats_physics(replace(task(), bounds=(bound,)), [us * 1e-6])
+    why = beats_physics(bounded(bound), [us * 1e-6])
     assert (why is None) == believed
     assert believed or (why is not None and "n=100000" in why and "hard dram bound" in why)
 
 
 def test_fitness_is_a_geometric_mean_over_the_timed_sizes() -> None:
-    both = replace(task(), bounds=(BOUND, BOUND))
+    both = bounded(BOUND, BOUND)
     assert fitness(both, [110e-6, 440e-6]) == pytest.approx(0.5)

@@ -33,6 +33,14 @@ class FakeProblem:
     limit: float = 0.95
     scores: int = 0
 
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        return self.info().assumptions
+
+    @property
+    def numerics(self) -> str:
+        return self.info().numerics
+
     def info(self) -> ProblemInfo:
         device = Device("sim" if self.timing == "estimated" else "cuda", "h200-sxm", self.timing)  # type: ignore[arg-type]
         return ProblemInfo(
