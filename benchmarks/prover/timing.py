@@ -32,6 +32,7 @@ from evolve.ir import affine, scope
 from evolve.legality import memory
 from evolve.legality.verdict import Limits
 from evolve.transforms import apply
+from evolve.workload.model import Contract
 from tests.illegal.lifted import NAMES, source
 from tests.illegal.templates import TEMPLATES
 
@@ -51,7 +52,8 @@ class Entry:
     @property
     def limits(self) -> Limits:
         """With the contract that the program needs."""
-        numerics = "fast" if "set_precision(" in self.text else "reassociate"
+        mixed, fast = ", bf16)" in self.text, "set_precision(" in self.text
+        numerics: Contract = "mixed" if mixed else "fast" if fast else "reassociate"
         return Limits(shared_bytes=SHARED_BYTES, numerics=numerics)
 
 
