@@ -189,7 +189,8 @@ def _from_fences(text: str) -> Iterator[Draft]:
 
 
 def _blocks(text: str) -> Iterator[tuple[list[str], list[str]]]:
-    """Fenced blocks: the lines since the block before, and those inside. The last one need not be closed."""
+    """Fenced blocks: the lines since the block before, and those inside. The last one need not be closed, and
+    of an answer that was cut off in a statement that line is left out."""
     before: list[str] = []
     body: list[str] = []
     fence = ""
@@ -203,7 +204,7 @@ def _blocks(text: str) -> Iterator[tuple[list[str], list[str]]]:
         else:
             (body if fence else before).append(raw)
     if fence:
-        yield before, body
+        yield before, body if not body or _is_statement(_line(body[-1])) else body[:-1]
 
 
 def _from_lines(text: str) -> Iterator[Draft]:

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from evolve.llm.answers import MOST_DRAFTS, Draft, read_answer
+from evolve.llm.answers import MOST_DRAFTS, Draft, read_answer, read_step
 
 HYPOTHESIS = "blocks of 64"
 PROGRAM = "a, b = split(i, 64)\nbind(a, grid.x)\nbind(b, thread.x)\n"
@@ -28,6 +28,7 @@ FENCED = f"```\n{PROGRAM}```"
         (f"Hypothesis: blocks of 64\n{PROGRAM}and that is all.", HYPOTHESIS),
         (f"Hypothesis: blocks of 64\r\n```\r\n{PROGRAM}```".replace("\n", "\r\n"), HYPOTHESIS),
         (f"Hypothesis: blocks of 64\n```\n{PROGRAM}", HYPOTHESIS),  # cut off before the fence ends
+        (f"Hypothesis: blocks of 64\n```\n{PROGRAM}vectorize(b", HYPOTHESIS),  # and within a statement
         (f"{THOUGHT}Hypothesis: blocks of 64\n{FENCED}", HYPOTHESIS),
         (f"split(z, 3) perhaps?</think>Hypothesis: blocks of 64\n{FENCED}", HYPOTHESIS),
         (f"Hypothesis: {HYPOTHESIS}\n{NUMBERED}", HYPOTHESIS),
@@ -63,6 +64,41 @@ def test_a_quotient_is_no_comment() -> None:
 def test_effects_in_json(expected: object, read: str) -> None:
     (draft,) = read_answer(json.dumps({"program": PROGRAM, "expected": expected}))
     assert draft.expected == read
+
+
+STEP = "stage(x, at=row, scope=shared)"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        STEP,
+        f"{THOUGHT}{STEP}\n",
+        "I would say:\n```\nstage( x, at=row,scope=shared )\n```\nsince it is read twice. done",
+        json.dumps({"move": STEP}),
+        f'Sure! {{"move": "{STEP};"}}\ndone',
+        f"1. `{STEP}`\n2. `split(c, 4)`",
+    ],
+)
+def test_the_statement_that_an_answer_picks(said: str) -> None:
+    assert read_step(said) == STEP
+
+
+@pytest.mark.parametrize(
+    ("said", "picked"),
+    [
+        ("done", "done"),
+        ("**Done.**", "done"),
+        ('{"move": "done"}', "done"),
+        ("It is done now, I think", ""),
+        ("", ""),
+        ("split(c", ""),
+        ("splat(c, 4)", "splat(c, 4)"),
+        ('{"move": 7}', ""),
+    ],
+)
+def test_what_picks_no_statement(said: str, picked: str) -> None:
+    assert read_step(said) == picked
 
 
 def test_several_programs_keep_their_order_and_their_lines() -> None:
