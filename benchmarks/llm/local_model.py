@@ -3,12 +3,12 @@
     python benchmarks/llm/serve.py --threads 1 &
     PYTHONPATH=. python benchmarks/llm/local_model.py --commit $(git rev-parse HEAD) --out FILE.json
 
-For each kernel, with seeds 0, 1, …: (a) whole programs without any grammar: the share of answers that hold
-programs which all parse; (b) whole programs under the grammar of `evolve.dsl.grammar`: the same share, and that
-of answers whose first program is proved; (c) programs made statement by statement: the share of moves whose
-proof passes, with what refuses the others, and how many programs score better than the kernel as given. Times
-are estimates for the profile. A model this small is a stand-in for what stands between a model and the search:
-its shares say nothing of what larger models are good for.
+For each kernel, with seeds 0, 1, …: (a) whole programs without a grammar: the share of answers that hold
+programs which all parse; (b) whole programs under the grammar of `evolve.dsl.grammar`: the same share, and
+that of answers whose first program is proved; (c) programs made statement by statement: the share of moves
+whose proof passes, with what refuses the others, and how many programs score better than the kernel as
+given. Times are estimates for the profile. A model this small is a stand-in for what stands between a model
+and the search: its shares say nothing of what larger models are good for.
 """
 
 from __future__ import annotations
