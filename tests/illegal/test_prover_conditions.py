@@ -35,7 +35,7 @@ from evolve.legality.verdict import Status
 from evolve.transforms.apply import apply_program
 from tests.illegal.forging import good
 from tests.illegal.lifted import source
-from tests.kernels_ir import buf, ld, op, softmax, vecadd
+from tests.kernels_ir import buf, checked, ld, op, softmax, vecadd
 
 
 def with_idle_copy(where: Expr) -> Kernel:
@@ -356,3 +356,79 @@ def test_what_never_happens_is_not_asked_for_its_value() -> None:
 
     assert prove(start, more(0)).proved
     assert not prove(start, more(1)).proved
+
+
+def stores_of_rows(*sweeps: Stmt) -> Kernel:
+    """y and z are written by sweeps over n elements of a and b, one after the other."""
+    n = var("n")
+    buffers = (buf("a", n), buf("b", n), buf("y", n))
+    return checked(Kernel("rows", ("a", "b", "y", "n"), buffers, vecadd().scalars, Block(sweeps)))
+
+
+def sweep(name: str, to: Expr, of: str, at: Expr, statement: str) -> For:
+    """y[to] = of[at] for each i below n; `at` is also the instance of the source that it claims to be."""
+    store = Store("y", (to,), ld(of, at), Origin(statement, (at,)))
+    return For(name, var("n"), LoopKind.SERIAL, Block((store,)))
+
+
+def test_the_last_of_several_stores_into_a_cell_stays() -> None:
+    i = var("i")
+    start = stores_of_rows(sweep("i", index(0), "a", i, "S0"))
+    assert prove(start, finish(start)).proved
+    turned = stores_of_rows(sweep("i", index(0), "a", sub(sub(var("n"), 1), i), "S0"))
+    assert "E-FLOW" in codes_of(finish(turned), start)
+
+
+def test_the_later_of_two_sweeps_over_the_same_cells_stays() -> None:
+    first, second = sweep("i", var("i"), "a", var("i"), "S0"), sweep("j", var("j"), "b", var("j"), "S1")
+    start = stores_of_rows(first, second)
+    assert prove(start, finish(start)).proved
+    assert "E-FLOW" in codes_of(finish(stores_of_rows(second, first)), start)
+
+
+def test_all_updates_of_a_cell_by_several_threads_are_atomic() -> None:
+    start = source("total").kernel
+    text = "split(i, 2)\npeel(i.i, first=1)\nbind(i.o, grid.x)"
+    target = finish(apply_program(start, parse(text)).kernel)
+    assert prove(start, target).proved
+    updates = [x.stmt for x in walk(target.body) if isinstance(x.stmt, Reduce) and x.stmt.atomic]
+    assert len(updates) == 2
+    for plain in updates:
+
+        def one(s: Stmt, plain: Reduce = plain) -> Stmt | None:  # type: ignore[assignment]
+            return replace(plain, atomic=False) if s is plain else None
+
+        assert "E-RACE" in codes_of(replace(target, body=rewrite(target.body, one)), start)
+
+
+def test_what_nobody_writes_may_be_read_through_the_path_for_that() -> None:
+    start = vecadd()
+    hinted = apply_program(start, parse("cache_hint(a, read_only)")).kernel
+    assert prove(start, finish(hinted)).proved
+
+
+def test_what_is_only_asked_for_is_not_read() -> None:
+    t, u = buf("t", space=Space.REGISTER), buf("u", space=Space.REGISTER)
+    ask = Store("t", (), ld("a", var("i")), prefetch=True)
+    assert prove(vecadd(), finish(serial(Alloc(t), ask))).proved
+    assert "E-PREFETCH" in codes_of(serial(Alloc(t), ask, Alloc(u), Store("u", (), ld("t"))))
+
+
+def test_parameters_are_those_of_the_source() -> None:
+    start, target = vecadd(), finish(vecadd())
+    first, *rest = target.buffers
+    others = (
+        (replace(first, dtype=DType.F64), *rest),
+        (replace(first, extents=(add(var("n"), 1),)), *rest),
+        (replace(first, padding=(1,)), *rest),
+        (*target.buffers, buf("more", var("n"))),
+        tuple(reversed(target.buffers)),
+    )
+    for buffers in others:
+        assert not prove(start, replace(target, buffers=buffers)).proved
+    (size,) = target.scalars
+    assert not prove(start, replace(target, scalars=(replace(size, dtype=DType.I64),))).proved
+    gather = source("gather").kernel
+    (known,) = gather.contents
+    fewer = replace(known, high=sub(known.high, 1))
+    assert not prove(gather, replace(finish(gather), contents=(fewer,))).proved
