@@ -177,9 +177,11 @@ def test_a_run_by_anthropics_protocol(tmp_path: Path) -> None:
 
 
 def test_a_limit_on_tokens_ends_a_run_that_can_be_resumed(tmp_path: Path) -> None:
-    limit = ("--max-tokens", "4000", "--answer-tokens", "300", "--context", "3000")
+    short = ("--answer-tokens", "300", "--context", "3000", "--answers", "programs")
     with serving(fresh) as server:
-        done = run(tmp_path, server, "--budget", "30", "--search", "best-of-n", *limit)
+        done = run(
+            tmp_path, server, "--budget", "30", "--search", "best-of-n", "--max-tokens", "4000", *short
+        )
         error = json.loads(done.stdout)["error"]
         assert (done.returncode, error["code"]) == (1, "limit-reached"), done.stderr
         assert "openai/scripted is not asked: --max-tokens 4000 is reached" in error["message"]
