@@ -72,11 +72,13 @@ def model_probes(text: str, api_base: str | None, context: int | None) -> Iterat
 
 
 def _context(client: Client, given: int | None) -> str:
+    from evolve.agents.llm.hold import by_steps
     from evolve.agents.llm.tiers import tier_of
     from evolve.llm.probe import context_of
 
     size, source = context_of(client, given)
-    return f"{size} tokens ({source}): prompts of the tier {tier_of(size).name}"
+    how = "one statement at a time" if by_steps("auto", size) else "whole programs"
+    return f"{size} tokens ({source}): prompts of the tier {tier_of(size).name}, {how}"
 
 
 def _tokens(client: Client) -> str:

@@ -44,7 +44,7 @@ def test_a_server_that_can_everything() -> None:
     assert all(line.startswith("ok ") for line in done.stdout.splitlines())
     assert lines["model key"] == "OPENAI_API_KEY is set"
     assert server.base in lines["model answers"] and lines["model answers"].endswith(" s")
-    assert lines["model context"] == "4096 tokens (/props): prompts of the tier tiny"
+    assert lines["model context"] == "4096 tokens (/props): prompts of the tier tiny, one statement at a time"
     assert "(/tokenize)" in lines["model tokens"]
     assert "field `grammar`" in lines["model grammar"] and "json_schema" in lines["model schema"]
     assert KEY not in done.stdout + done.stderr
@@ -55,7 +55,8 @@ def test_a_server_that_can_only_answer_is_enough() -> None:
         done = doctor("--model", "openai/x", "--api-base", server.base, "--json", "--context", "30000")
     assert done.returncode == 0, done.stderr
     told = {one["check"]: one for one in json.loads(done.stdout)["checks"]}
-    assert told["model context"]["detail"] == "30000 tokens (--context): prompts of the tier medium"
+    said = "30000 tokens (--context): prompts of the tier medium, whole programs"
+    assert told["model context"]["detail"] == said
     assert [
         (told[f"model {name}"]["ok"], told[f"model {name}"]["code"]) for name in ("grammar", "schema")
     ] == [
