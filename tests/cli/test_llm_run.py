@@ -18,6 +18,7 @@ from evolve.runs.folder import RunFolder
 from evolve.runs.summary import read_view
 from tests.cli.helpers import kernel_file
 from tests.llm.server import Say, Script, Scripted, in_turn, serving
+from tests.llm.test_probe import held
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-very-secret-0123456789"
@@ -289,6 +290,30 @@ def test_the_context_that_a_server_tells_is_kept_to(tmp_path: Path) -> None:
     assert (found["context"], found["context_from"]) == (size, "/props")
     shown = evolve(tmp_path, "show", "out").stdout
     assert "context 2048 tokens (/props); answers are held to no form" in shown
+
+
+def test_a_server_that_keeps_to_a_schema_is_asked_for_json(tmp_path: Path) -> None:
+    """The form of the answer, what the prompt says of it and what is read agree."""
+
+    def say(number: int, request: dict[str, Any]) -> Say:
+        schema = request["response_format"]["json_schema"]["schema"]
+        (one,) = schema["properties"]
+        fields = list(schema["properties"][one]["items"]["properties"])
+        told = ["in turn", "2x faster", [f"set(width, {number})", "set(tile, 4)"]]
+        return Say(json.dumps({one: [dict(zip(fields, told, strict=True))]}))
+
+    with serving(say, hello=held("no field", schema=True)) as server:
+        done = run(tmp_path, server, "--budget", "2")
+        systems = [request["messages"][0]["content"] for request in server.requests]
+    assert done.returncode == 0, done.stderr
+    assert all("Answer with one JSON object" in one and "```" not in one for one in systems)
+    state = read_view(RunFolder(tmp_path / "out", "out")).state
+    first = state.proposals[1]
+    assert (first.program, first.note, first.expected) == (
+        "set(width, 1)\nset(tile, 4)\n",
+        "in turn",
+        "2x faster",
+    )
 
 
 def test_a_real_kernel(tmp_path: Path) -> None:
