@@ -86,7 +86,7 @@ def view(context: Context, detail: Detail) -> dict[str, Any]:
         "calibration": calibration([(e, a) for e, a in map(_factors, context.hypotheses) if e and a]),
         "repeated": sum(a.status == "duplicate" for a in context.hypotheses),
         "waiting": [cut(a.note or a.program, MOST_TEXT) for a in _last(context.waiting, detail.results)],
-        "failed": [_failure(a, detail) for a in _last(failed, detail.failed)],
+        "failed": [_failure(a, detail) for a in _instructive(failed, detail.failed)],
         "boldness": boldness(context.best.fitness),
         "far": FAR,
         "near": NEAR,
@@ -208,6 +208,18 @@ def _factors(attempt: Attempt) -> tuple[float | None, float | None]:
     scored = attempt.status == _SCORED and attempt.time_us and attempt.against_us
     actual = attempt.against_us / attempt.time_us if scored else None  # type: ignore[operator]
     return read_factor(attempt.expected), actual
+
+
+def _instructive(failed: Sequence[Attempt], count: int) -> list[Attempt]:
+    """So many of them, oldest first: the latest of each reason, then the latest others."""
+    of_reason = {_reason(one): at for at, one in enumerate(failed)}
+    order = [*sorted(of_reason.values(), reverse=True), *reversed(range(len(failed)))]
+    chosen = list(dict.fromkeys(order))[:count]
+    return [failed[at] for at in sorted(chosen)]
+
+
+def _reason(attempt: Attempt) -> str:
+    return next((str(one.get("code")) for one in attempt.diagnostics), attempt.status)
 
 
 def _failure(attempt: Attempt, detail: Detail) -> dict[str, Any]:

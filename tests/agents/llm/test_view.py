@@ -226,3 +226,11 @@ def test_what_is_under_way_or_was_repeated_is_told() -> None:
     assert "Of your latest programs 2 had been tried before." in told
     plain = asked(context())
     assert not any(words in plain for words in ("Still being tried", "less obvious", "had been tried"))
+
+
+def test_of_what_failed_each_reason_is_told_before_any_twice() -> None:
+    races = tuple(Attempt(n, f"unroll(i, {n})\n", "illegal", 0.0, (RACE,)) for n in range(2, 9))
+    older = Attempt(1, "split(i, 3)\n", "compile_failed", 0.0, message="too many registers")
+    told = asked(context(recent=(older, *races)))
+    assert told.index("too many registers") < told.index("unroll(i, 6)") < told.index("unroll(i, 8)")
+    assert "unroll(i, 5)" not in told, "four in this tier: the oldest of the others are left out"
