@@ -84,6 +84,7 @@ TESTS = (
     "tests/legality/test_last_writers.py",
     "tests/legality/test_launches.py",
     "tests/legality/test_limits.py",
+    "tests/legality/test_meeting_conditions.py",
     "tests/legality/test_narrow.py",
     "tests/legality/test_numerics.py",
     "tests/legality/test_online_conditions.py",
@@ -114,6 +115,9 @@ HANGS = 180
 """Seconds. A child that takes longer hangs: killed, and the mutant with it."""
 _HELD = "key in self._held or not layout.is_distributed"
 _IDENTITY = "isl.Map.identity(isl.Space.map_from_set(commits.get_space()))"
+_MEMORY = "a barrier there is under what is not affine, a combine loop under E-DATA-LOOP, both before"
+_EARLIER = "spares a query: what a barrier does not stand between it does not order either"
+_SHORT = "spares a query: of nothing, nothing is found"
 _GROUPS = "only groups, which commits close, are looked up in it"
 EQUIVALENT = {
     f"{where}: {what}": why
@@ -140,6 +144,45 @@ EQUIVALENT = {
             "cells.Cells._owned",
             f"without `not layout.is_distributed` of {_HELD}",
             "a layout without owners spells the subscripts as they are",
+        ),
+        ("uniform.why_not_uniform", "without `loads(extent)` of depends or loads(extent)", _MEMORY),
+        ("uniform.why_not_uniform", "without `loads(cond)` of depends or loads(cond)", _MEMORY),
+        (
+            "conflicts.Ordering.between",
+            "without `not is_later(a.time, point.time)` of not is_later(a.time, point.time) and "
+            "(not is_later(point.time, b.time))",
+            _EARLIER,
+        ),
+        (
+            "conflicts.Ordering.between",
+            "without `not is_later(point.time, b.time)` of not is_later(a.time, point.time) and "
+            "(not is_later(point.time, b.time))",
+            _EARLIER,
+        ),
+        (
+            "flow.injective_per_reader",
+            "without `path.is_empty()` of path.is_empty() or onward.is_empty()",
+            _SHORT,
+        ),
+        (
+            "flow.injective_per_reader",
+            "without `onward.is_empty()` of path.is_empty() or onward.is_empty()",
+            _SHORT,
+        ),
+        (
+            "order.order_broken",
+            "without `got.adds.is_empty()` of p.limits.numerics != 'exact' or got.adds.is_empty()",
+            _SHORT,
+        ),
+        (
+            "value_flow.check_flow",
+            "st.instances.intersect_params(p.target.sizes.known)",
+            "instances are under these sizes already",
+        ),
+        (
+            "limits._lanes",
+            "without `x & x - 1` of x * y != WARP or x & x - 1",
+            "factors of a power of two are powers of two",
         ),
         (
             "exponentials.Exponentials._partners",

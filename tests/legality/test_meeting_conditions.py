@@ -1,0 +1,146 @@
+"""Conditions of barriers, combine loops and scans that nothing else holds in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from evolve.compiler.compile import finish
+from evolve.dsl.parser import parse
+from evolve.ir.expr import Cast, Expr, Load, add, index, var
+from evolve.ir.kernel import Kernel
+from evolve.ir.stmt import Barrier, Block, For, If, Origin, Reduce, Stmt, Store
+from evolve.ir.types import DType, LoopKind
+from evolve.ir.visit import rewrite
+from evolve.legality.prove import prove
+from evolve.transforms.apply import apply_program
+from evolve.transforms.edit import less
+from tests.illegal.forcing import forgiving
+from tests.illegal.forging import good
+from tests.illegal.lifted import source
+
+Edit = Callable[[Stmt], Stmt | tuple[Stmt, ...] | None]
+
+
+def messages(name: str, target: Kernel, code: str) -> list[str]:
+    """What is said under a code of a kernel that is not proved."""
+    verdict = prove(source(name).kernel, target)
+    assert not verdict.proved
+    return [d.message for d in verdict.diagnostics if d.code == code]
+
+
+def edited(k: Kernel, f: Edit) -> Kernel:
+    new = replace(k, body=rewrite(k.body, f))
+    assert new != k
+    return new
+
+
+# ---- barriers
+
+PARTS = "bind(row, grid.x)\nsplit(k, 32)\nreorder([k.i, k.o])\nwarp_reduce(k.i)"
+
+
+def with_barrier(around: Callable[[Barrier], Stmt]) -> Kernel:
+    """The product with a barrier before each row is stored."""
+    start = source("spmv").kernel
+    target = finish(apply_program(start, parse(PARTS)).kernel)
+
+    def one(s: Stmt) -> tuple[Stmt, ...] | None:
+        return (around(Barrier()), s) if isinstance(s, Store) and s.buffer == "y" else None
+
+    return edited(target, one)
+
+
+def read(at: Expr) -> Expr:
+    return Cast(Load("rowptr", (at,), DType.I32), DType.INDEX)
+
+
+def test_a_barrier_that_all_reach_is_no_fault() -> None:
+    assert prove(source("spmv").kernel, with_barrier(lambda b: b)).proved
+
+
+@pytest.mark.parametrize("kind", ["loop", "condition"])
+def test_a_barrier_waits_for_nothing_that_memory_says(kind: str) -> None:
+    def around(b: Barrier) -> Stmt:
+        if kind == "loop":
+            return For("often", read(var("row")), LoopKind.SERIAL, Block((b,)))
+        return If(less(read(var("row")), index(5)), Block((b,)))
+
+    assert not prove(source("spmv").kernel, with_barrier(around)).proved
+
+
+@pytest.mark.parametrize("kind", ["loop", "condition"])
+def test_a_barrier_waits_for_nothing_that_a_thread_decides(kind: str) -> None:
+    def around(b: Barrier) -> Stmt:
+        t = var("lane")
+        some = For("often", add(t, 1), LoopKind.SERIAL, Block((b,)))
+        inside = some if kind == "loop" else If(less(t, index(5)), Block((b,)))
+        return For("lane", index(32), LoopKind.THREAD_X, Block((inside,)))
+
+    assert any("depends on lane" in m for m in messages("spmv", with_barrier(around), "E-BARRIER"))
+
+
+# ---- combinations
+
+
+def test_lanes_that_are_combined_are_a_power_of_two() -> None:
+    start = source("row_sum").kernel
+    text = "specialize(cols == 72)\nbind(r, grid.x)\nsplit(c, 24)\nwarp_reduce(c.i)"
+    with forgiving({"E-REDUCE-WIDTH"}):
+        target = finish(apply_program(start, parse(text)).kernel)
+    assert any("a power of two" in m for m in messages("row_sum", target, "E-COMBINE"))
+
+
+def test_what_combines_claims_nothing_of_the_source() -> None:
+    def claimed(s: Stmt) -> Stmt | None:
+        if not isinstance(s, For) or not s.kind.is_combine:
+            return None
+        (leaf,) = s.body.stmts
+        assert isinstance(leaf, Reduce)
+        return replace(s, body=Block((replace(leaf, origin=Origin("S1", (var("r"), index(0)))),)))
+
+    assert messages("row_sum", edited(good("row_sum", 0), claimed), "E-COMBINE")
+
+
+def test_what_is_combined_is_no_part_of_what_it_is_combined_into() -> None:
+    def into_itself(s: Stmt) -> Stmt | None:
+        if not isinstance(s, For) or not s.kind.is_combine:
+            return None
+        (leaf,) = s.body.stmts
+        assert isinstance(leaf, Reduce) and isinstance(leaf.value, Load)
+        return replace(
+            s, body=Block((replace(leaf, value=Load(leaf.buffer, leaf.indices, leaf.value.dtype)),))
+        )
+
+    assert messages("row_sum", edited(good("row_sum", 0), into_itself), "E-COMBINE")
+
+
+# ---- scans
+
+SCANNED = 1
+"""The template of the cumulative sum that scans along a warp."""
+
+
+def scanned(f: Callable[[Store, Reduce], tuple[Stmt, ...]]) -> list[str]:
+    """What is said with the two statements of the scan changed."""
+
+    def one(s: Stmt) -> Stmt | None:
+        if not isinstance(s, For) or not s.kind.is_scan:
+            return None
+        first, second = s.body.stmts
+        assert isinstance(first, Store) and isinstance(second, Reduce)
+        return replace(s, body=Block(f(first, second)))
+
+    return messages("cumsum", edited(good("cumsum", SCANNED), one), "E-COMBINE")
+
+
+def test_a_scan_keeps_the_total_before_it_adds() -> None:
+    total = "must first keep the total as it is"
+    claim = Origin("S1", (var("r"), index(0)))
+    assert any(total in m for m in scanned(lambda a, b: (replace(a, origin=claim), b)))
+    assert any(total in m for m in scanned(lambda a, b: (a, replace(b, atomic=True))))
+    assert any(total in m for m in scanned(lambda a, b: (replace(a, value=b.value), b)))
+    assert any("must hold" in m for m in scanned(lambda a, b: (b, b)))
+    assert scanned(lambda a, b: (b, a))
