@@ -17,6 +17,10 @@ _TO = r"\s*(?:-|–|to)\s*"
 _TIMES = r"\s*(?:x\b|×|times\b|-?fold\b)"
 _GAIN = r"\s*(?:as fast|faster|quicker|speed-?up|speedup|better|improvement)"
 _TIME = r"(?:time|runtime|latency|duration|microseconds|us\b)"
+_NO_OTHER = (
+    r"(?!\s+(?!(?:faster|the|of|than|over|as|on|in|and|or|if|when|since|because|from|against)\b)[a-z])"
+)
+"""After a bare factor: no word that makes it one of something else, such as traffic."""
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), kind)
     for pattern, kind in (
@@ -32,8 +36,8 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             r"twice as fast|hal(?:f|v\w+) the (?:time|runtime)|(?:time|runtime)(?: is)? halved",
             "2",
         ),
-        (rf"^\W*{_NUMBER}{_TIMES}?{_TO}{_NUMBER}{_TIMES}", "range"),
-        (rf"^\W*(?:about |roughly |up to )?{_NUMBER}{_TIMES}", "factor"),
+        (rf"^\W*{_NUMBER}{_TIMES}?{_TO}{_NUMBER}{_TIMES}{_NO_OTHER}", "range"),
+        (rf"^\W*(?:about |roughly |up to )?{_NUMBER}{_TIMES}{_NO_OTHER}", "factor"),
         (rf"^\W*(?:about |roughly |up to )?\+?{_NUMBER}\s*%\W*$", "percent"),
         (r"no change|same (?:speed|time)|unchanged", "1"),
     )

@@ -9,6 +9,7 @@ import pytest
 
 from evolve.agents.base import Attempt, Parent
 from evolve.agents.llm.question import Questions
+from evolve.agents.llm.view import step_view
 from evolve.llm.prompts import Prompts
 from evolve.llm.window import Window
 from evolve.search.problem import ProblemRequest
@@ -87,6 +88,8 @@ def test_no_text_from_elsewhere_ends_the_block_that_it_stands_in(size: int) -> N
     messages = [*asking.first(told)]
     repair = asking.again(told, "no", [(BREAKING, "why")])
     messages += repair or []
+    step = Prompts().render("step", **step_view(told, BREAKING, ["split(i, 2)"], ends=True))
+    messages.append({"role": "user", "content": step})
     assert messages[0] == asking.first(context())[0] or size < 4096
     for message in messages:
         for line in message["content"].splitlines():
