@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cache
 
 import pytest
 
 from evolve.llm.faults import AGAIN, FOR_GOOD, Fault
-from tests.llm.server import CACHED, COMPLETION, PROMPT, Say
+from evolve.llm.protocols.reply import MOST_CHARS
+from tests.llm.server import CACHED, COMPLETION, PROMPT, Say, serving
 from tests.llm.wires import HELLO, KEY, LIMIT_S, Wire, wired
 
 HTML = b"<html><body>Welcome to the captive portal</body></html>"
@@ -116,6 +117,56 @@ def test_faults(wires: Callable[[str], Wire], protocol: str, name: str) -> None:
         assert fault.tokens.completion == COMPLETION
     wire.say(Say("well again"))
     assert wire.client.ask(HELLO).text == "well again"
+
+
+@pytest.mark.parametrize("protocol", ["openai", "anthropic", "ollama"])
+def test_what_a_malicious_server_answers(wires: Callable[[str], Wire], protocol: str) -> None:
+    """An answer without end is cut; times to wait are believed within reason; control characters are text."""
+    wire = wires(protocol)
+    wire.say(Say("x" * 3_000_000))
+    answer = wire.client.ask(HELLO)
+    assert (len(answer.text), answer.cut) == (MOST_CHARS, True)
+    for told in ("-5", "1e300", "nan", "inf", "Wed, 21 Oct 2015 07:28:00 GMT", "7" * 400):
+        wire.say(Say("slow down", 429, headers=(("Retry-After", told),)))
+        with pytest.raises(Fault) as caught:
+            wire.client.ask(HELLO)
+        assert (caught.value.kind, caught.value.after_s) == ("rate-limited", 0.0), told
+    wire.say(Say('\x1b[2J\x00\u202e\ud800 {"id": 1}\n'))
+    text = wire.client.ask(HELLO).text
+    assert "\x1b[2J" in text and text.encode(), "a file can hold it"
+
+
+@pytest.mark.parametrize("protocol", ["openai", "anthropic", "ollama"])
+def test_a_server_that_sends_elsewhere_does_not_send_the_key_there(
+    wires: Callable[[str], Wire], protocol: str
+) -> None:
+    wire = wires(protocol)
+    with serving(lambda number, request: Say("from elsewhere")) as other:
+        paths = {"openai": "/v1/chat/completions", "anthropic": "/v1/messages", "ollama": "/api/chat"}
+        place = f"http://localhost:{other.root.rpartition(':')[2]}{paths[protocol]}"
+        wire.say(Say("", 307, headers=(("Location", place),)))
+        with suppress(Fault):
+            wire.client.ask(HELLO)
+        assert not any(KEY in key for key in other.keys), other.keys
+
+
+@pytest.mark.parametrize("protocol", ["openai", "anthropic", "ollama"])
+def test_a_server_that_dies_and_comes_back_no_more(wires: Callable[[str], Wire], protocol: str) -> None:
+    """Each request says so, the first one, which it dies of, too. The last test of a wire."""
+    wire = wires(protocol)
+    wire.say(Say("never", wait_s=0.4, hang_up=True))
+    ticket = wire.client.begin(HELLO)
+    before = len(wire.server.requests)
+    while len(wire.server.requests) == before and not wire.client.ready(ticket):
+        time.sleep(0.01)
+    wire.server.stop()
+    with pytest.raises(Fault) as caught:
+        wire.client.answer(ticket)
+    assert caught.value.kind == "unreachable"
+    for _ in range(2):
+        with pytest.raises(Fault) as caught:
+            wire.client.ask(HELLO)
+        assert (caught.value.kind, caught.value.again) == ("unreachable", True), caught.value.message
 
 
 def test_every_kind_that_a_server_causes_is_in_the_table() -> None:

@@ -115,6 +115,21 @@ def test_prices(monkeypatch: pytest.MonkeyPatch, model: str, counts: Any, expect
     assert prices.usd(model, dict(zip(names, counts, strict=True))) == pytest.approx(expected)
 
 
+def test_the_dearest_price_of_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prices, "_table", lambda: TABLE)
+    names = ("usd_a_prompt_token", "usd_a_completion_token")
+    found = {
+        name: tuple(prices.limits(f"maker/{name}")[one] for one in names) for name in TABLE if "/" not in name
+    }
+    assert found == {"plain": (2e-6, 8e-6), "tiers": (4e-6, 3e-6), "half": (1e-6, None), "free": (0.0, 0.0)}
+    assert prices.limits("maker/cached") == {
+        "max_input_tokens": 200_000,
+        "max_output_tokens": None,
+        "usd_a_prompt_token": 3e-6,
+        "usd_a_completion_token": 8e-6,
+    }
+
+
 def test_prices_of_litellm_without_importing_it() -> None:
     needs_litellm()
     look = (

@@ -27,12 +27,17 @@ def said(text: Any, counts: Reply, *, whole: bool) -> Reply:
     if not text or not text.strip():
         return fault("empty", "the answer is empty") | counts
     cut = not whole or len(text) > MOST_CHARS
-    return {"text": text[:MOST_CHARS], "finish": "cut" if cut else "whole", **counts}
+    return {"text": _whole(text[:MOST_CHARS]), "finish": "cut" if cut else "whole", **counts}
 
 
 def fault(kind: str, message: str) -> Reply:
     """A fault (`llm.faults.KINDS`), its message in a line."""
-    return {"fault": kind, "message": " ".join(message.split())[:_MOST_MESSAGE]}
+    return {"fault": kind, "message": _whole(" ".join(message.split())[:_MOST_MESSAGE])}
+
+
+def _whole(text: str) -> str:
+    """Without halves of characters, which JSON can say and no file can hold."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def count(value: Any) -> int | None:
