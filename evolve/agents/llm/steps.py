@@ -23,6 +23,7 @@ from evolve.ir.stmt import For
 from evolve.ir.types import LoopKind
 from evolve.ir.visit import walk
 from evolve.llm.answers import read_step
+from evolve.llm.faults import Fault
 from evolve.llm.prompts import Prompts
 from evolve.llm.request import Messages, Request
 from evolve.llm.window import Window
@@ -63,7 +64,10 @@ class Steps:
         return _FEW if self.window.context < _ROOMY else _MANY
 
     def program(self, context: Context, start: Parent, desk: Desk, said: Said) -> Waiting[str]:
-        """A program that begins with that of `start`; the same where the model adds nothing. Raises Fault."""
+        """A program that begins with that of `start`; the same where the model adds nothing.
+
+        Raises Fault where one comes before the program could end.
+        """
         program, exchange = start.program, 0
         for _ in range(MOST_STATEMENTS):
             launched, moves = is_launched(context.kernel, program), context.legal_moves(program)
@@ -76,7 +80,12 @@ class Steps:
                     return program
                 choices, messages = self._shown(context, program, choices, ends)
                 request = self._request(context, messages, choices, ends)
-                move = read_step((yield from said(exchange, request)))
+                try:
+                    move = read_step((yield from said(exchange, request)))
+                except Fault:
+                    if ends:
+                        return program
+                    raise
                 exchange += 1
                 if move == DONE and ends:
                     return program

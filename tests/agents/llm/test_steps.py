@@ -18,6 +18,7 @@ from evolve.dsl.grammar import DONE
 from evolve.dsl.parser import parse
 from evolve.frontend.lift import lift
 from evolve.ir.kernel import Kernel
+from evolve.llm.faults import Fault
 from evolve.llm.probe import Probe
 from evolve.llm.prompts import Prompts
 from evolve.llm.request import Request
@@ -111,7 +112,7 @@ def launching(said: Sequence[str]) -> str:
 
 
 def test_whatever_is_picked_the_program_applies_and_ends() -> None:
-    for seed in range(6):
+    for seed in range(3):
         program, asked = made(Random(seed).choice, Desk())
         statements = parse(program).statements
         assert 1 <= len(statements) <= MOST_STATEMENTS and apply_program(kernel(), parse(program))
@@ -154,6 +155,22 @@ def test_answers_are_held_as_the_server_can(hold: Hold) -> None:
         hold == "schema",
     ]
     assert "split(i, 4 | 16 | 64 | 256)" in asked[0].messages[-1]["content"]
+
+
+@pytest.mark.parametrize(("answers", "program"), [(2, None), (3, LAUNCHED)])
+def test_what_may_end_survives_a_fault(answers: int, program: str | None) -> None:
+    told = iter(range(answers))
+
+    def choose(said: Sequence[str]) -> str:
+        if next(told, None) is None:
+            raise Fault("timeout", "gone")
+        return next(line for line in reversed(LAUNCHED.splitlines()) if line in said)
+
+    if program is None:
+        with pytest.raises(Fault):
+            made(choose, Desk())
+    else:
+        assert sorted(made(choose, Desk())[0]) == sorted(program)
 
 
 def test_no_more_is_offered_than_fits() -> None:
