@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from evolve.llm.effects import calibration
+
 _STEPS = ("asked for programs", "sent back what was refused")
 
 
@@ -51,6 +53,13 @@ def _ledger_line(one: Mapping[str, Any]) -> str:
     slow = "" if one.get("median_answer_s") is None else f" (an answer in {one['median_answer_s']:.1f} s)"
     answers = f"{one['answered']} answers to {one['requests']} requests in {one['seconds']:.1f} s{slow}"
     return f"{one['model']}: {answers}, {tokens}, {price}{lost}"
+
+
+def effect_lines(effects: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How what was expected of programs and what came of it compare."""
+    pairs = [(one["expected_factor"], one["actual_factor"]) for one in effects]
+    said = calibration([(want, got) for want, got in pairs if want and got])
+    return [f"expectations: {said}"] if said else []
 
 
 def probed_lines(probes: Sequence[Mapping[str, Any]]) -> list[str]:

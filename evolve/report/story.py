@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from evolve.llm.effects import calibration
 from evolve.report.arms import arm_lines
-from evolve.report.conversation import ledger_lines, probed_lines
+from evolve.report.conversation import effect_lines, ledger_lines, probed_lines
 from evolve.report.examined import examined_lines
 from evolve.report.figures import division, facts, gains, listed, number, resources, table, times
 from evolve.report.table import STOPPED, funnel_text
@@ -45,15 +44,8 @@ def run_text(story: Mapping[str, Any]) -> str:
     if story["operators"]:
         lines.append("how programs were made, and what became of them:")
     lines += [f"    {operator}: {funnel_text(row)}" for operator, row in story["operators"].items()]
-    lines += _effects(story.get("effects") or ())
+    lines += effect_lines(story.get("effects") or ())
     return "\n".join(lines)
-
-
-def _effects(effects: Sequence[Mapping[str, Any]]) -> list[str]:
-    """How what was expected of programs and what came of it compare."""
-    pairs = [(one["expected_factor"], one["actual_factor"]) for one in effects]
-    said = calibration([(want, got) for want, got in pairs if want and got])
-    return [f"expectations: {said}"] if said else []
 
 
 def candidate_text(story: Mapping[str, Any]) -> str:

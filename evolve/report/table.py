@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evolve.report.arms import arm_lines
-from evolve.report.conversation import ledger_lines, probed_lines
+from evolve.report.conversation import effect_lines, ledger_lines, probed_lines
 from evolve.report.examined import examined_lines
 from evolve.report.units import duration, microseconds
 from evolve.runs.best import LEAST_GAIN
@@ -59,6 +59,7 @@ def final_table(document: Mapping[str, Any], folder: Path) -> str:
         *(f"  {line}" for line in probed_lines(document.get("probed") or ())),
         *(f"  {line}" for line in arm_lines(document.get("arms") or ())),
         *(f"  {line}" for line in ledger_lines(document.get("models") or ())),
+        *(f"  {line}" for line in effect_lines(document.get("effects") or ())),
         *(f"  {line}" for line in examined_lines(document.get("examined"))),
         f"  files: {folder / 'best.cu'}, {folder / 'best.dsl'}, {folder / 'events.jsonl'}",
     ]

@@ -6,7 +6,7 @@ from typing import Any
 
 from evolve.ir.errors import EvolveError
 from evolve.population.lineage import ancestors
-from evolve.runs.effects import effect, effects
+from evolve.runs.effects import effect
 from evolve.runs.evidence import evidence
 from evolve.runs.folder import RunFolder
 from evolve.runs.summary import RunView, as_document
@@ -37,7 +37,6 @@ def run_story(view: RunView, folder: RunFolder) -> dict[str, Any]:
         "refusals": dict(sorted(refusals.items(), key=lambda item: (-item[1], item[0]))),
         "failures": failures,
         "operators": operators,
-        "effects": effects(state),
         "evidence": evidence(view),
         "cells": state.archive.occupied,
     }

@@ -23,6 +23,7 @@ from evolve.events.schema import (
 from evolve.ir.errors import EvolveError
 from evolve.runs.arms import shares
 from evolve.runs.conversation import ledger
+from evolve.runs.effects import effects
 from evolve.runs.folder import RunFolder
 from evolve.search.filtering import saved
 from evolve.search.state import FUNNEL, SearchState
@@ -114,8 +115,8 @@ def as_document(view: RunView, name: str, blobs: BlobStore) -> dict[str, Any]:
     a measured search, None where it was not examined: one whose state is failed is not to be used.
     `prefilter` says what the pre-filter saved and cost, None where it decided on nothing. `arms` says
     what part each agent and model had (`runs.arms.shares`), `models` what
-    was asked of models and what that took (`runs.conversation.ledger`), `probed` what their servers were
-    found to be.
+    was asked of models and what that took (`runs.conversation.ledger`), `effects` what was
+    expected of programs and what came of it, `probed` what the models' servers were found to be.
     """
     started, state = view.started, view.state
     assert started is not None and state.baseline is not None
@@ -134,6 +135,7 @@ def as_document(view: RunView, name: str, blobs: BlobStore) -> dict[str, Any]:
         "prefilter": filtered.to_json() | {"text": filtered.text()} if filtered else None,
         "arms": shares(state),
         "models": ledger(view.exchanges),
+        "effects": effects(state),
         "probed": [found.model_dump(exclude={"kind"}) for found in view.probes.values()],
         "stopped": view.ended,
         "wall_s": round(view.wall_s, 3),
