@@ -93,8 +93,8 @@ class Search:
         self._load, self._purse = load, purse or Purse()
         self._store, self._on_champion, self._interrupted = store, on_champion, interrupted
         self._measured = info.device.timing == "measured"
-        # A GPU that waits costs more than an ask with old knowledge.
-        self._idle_below = self.settings.look_ahead // 2 if self._measured else 0
+        # Who waits for work costs more than an ask that does not know the last results, a GPU above all.
+        self._idle_below = self.settings.look_ahead // (2 if self._measured else 4)
         self._pending: deque[_Pending] = deque()
         self._faults = 0
         self._filter = Prefilter(self.settings.seed)

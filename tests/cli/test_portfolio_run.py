@@ -112,7 +112,8 @@ def test_a_model_that_is_down_costs_the_others_nothing(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "goes on without" in done.stderr and "openai/m1" in done.stderr
     down = next(arm for arm in json.loads(done.stdout)["arms"] if arm["arm"] == "openai/m1")
-    assert down["asks"] == down["failed"] > 0 and down["programs"] == 0
+    # Requests to it may still be tried again when the run ends.
+    assert down["asks"] > 0 and down["programs"] == 0
     assert json.loads(evolve(tmp_path, "replay", "out", "--json").stdout)["agrees"]
 
 
