@@ -154,7 +154,22 @@ def _try(found: list[Access], strides: tuple[Poly, ...]) -> Shape | None:
             return None
         outer = _larger(outer, top + ONE, a.known)
     assert outer is not None
-    return Shape(strides, (_whole(outer), *inner))
+    shape = Shape(strides, (_whole(outer), *inner))
+    return None if any(_claims_more(shape, a) for a in found) else shape
+
+
+def _claims_more(shape: Shape, a: Access) -> bool:
+    """Whether a shape of constant strides has elements from the place on that a guard of the address itself
+    ends at, as the last of whole tiles: nothing says that these are there.
+
+    The address as it is, of one dimension, is affine too. Symbolic strides are taken for those of whole rows.
+    """
+    if len(shape.strides) == 1 or any(s.constant is None for s in shape.strides):
+        return False
+    loops = {n for n, _ in a.known.loops}
+    ends = (a.flat + f for f in a.known.facts)
+    last = [end for end in ends if not end.names() & loops and not end.reads]
+    return any(not nonnegative(end + ONE - element_count(shape), a.known.scalars) for end in last)
 
 
 def subscripts(flat: Poly, strides: tuple[Poly, ...], known: Known) -> tuple[Poly, ...] | None:

@@ -6,7 +6,7 @@ free variables and the guards as `If`s.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from evolve.frontend import ctree, library
 from evolve.frontend.ctree import Array, Pointer, Void
@@ -30,13 +30,13 @@ _RETURN = -1
 """The environment's key for the value a device function returns."""
 
 
-def execute(kernel: ctree.Function, path: str) -> Thread:
-    """Execute a kernel's body. Raises RefusalError."""
+def execute(kernel: ctree.Function, path: str, block: Mapping[int, int]) -> Thread:
+    """Execute a kernel's body. `block`: threads of a block by axis, as far as known. Raises RefusalError."""
     forced: set[int] = set()
     indices = indexing(kernel)
     while True:
         try:
-            thread = _Executor(kernel, path, frozenset(forced), indices).run()
+            thread = _Executor(kernel, path, frozenset(forced), indices).run(block)
             if not thread.reread & {leaf.buffer for leaf, _ in leaves(Block(tuple(thread.body)))}:
                 return thread
             forced, indices = set(), frozenset()
@@ -57,7 +57,8 @@ class _Executor(Variables):
         self._whole: ctree.CExpr | None = None
         """The call that is all that the statement at hand does, or all that it assigns."""
 
-    def run(self) -> Thread:
+    def run(self, block: Mapping[int, int]) -> Thread:
+        self.threads.launched.update(block)
         for p in self._kernel.params:
             self._bind_parameter(p)
         self._block(self._kernel.body)

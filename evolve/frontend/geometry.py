@@ -14,7 +14,7 @@ from evolve.frontend.refuse import RefusalError
 from evolve.frontend.tidy import substitute, used
 from evolve.frontend.values import AXES
 from evolve.frontend.variables import Thread
-from evolve.ir.expr import BinaryOp, Expr, ceildiv, compare, index
+from evolve.ir.expr import BinaryOp, Const, Expr, ceildiv, compare, index
 from evolve.ir.printer import print_expr
 from evolve.ir.types import DType
 from evolve.ir.visit import map_stmt_exprs, variables
@@ -25,11 +25,21 @@ _DEFAULT_BLOCK = {1: (256, 1, 1), 2: (16, 16, 1), 3: (8, 8, 4)}
 
 @dataclass(frozen=True)
 class LaunchInfo:
-    """A `<<<>>>` that was read off: its line, grid and block over the scalars."""
+    """A `<<<>>>` that was read off: its line, grid and block over the scalars. None: the workload says so."""
 
-    line: int
+    line: int | None
     grid: Dims
     block: Dims
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return "the workload's launch" if self.line is None else f"the launch at line {self.line}"
+
+    @property
+    def threads(self) -> dict[int, int]:
+        """The constant sizes of a block by axis."""
+        return {a: int(e.value) for a, e in enumerate(self.block) if isinstance(e, Const)}
 
 
 @dataclass
@@ -153,25 +163,19 @@ class Geometry:
         for a, axis in enumerate(AXES):
             block, grid = launch.block[a], launch.grid[a]
             if a in fixed and block != index(fixed[a]):
-                what = f"it takes blocks of {fixed[a]}, the launch at line {launch.line} differs"
+                what = f"it takes blocks of {fixed[a]}, {launch.name} differs"
                 raise RefusalError(line, "thread index", what)
             alone = f"$blockIdx.{axis}" in domain.reach
             lane = f"$threadIdx.{axis}" in domain.reach or a in self.shared
             idle = not alone and not lane and f"$global.{axis}" not in domain.reach
             if idle and (grid, block) != (index(1), index(1)):
-                what = (
-                    f"all threads along {axis} do the same, and the launch at line {launch.line} has several"
-                )
+                what = f"all threads along {axis} do the same, and {launch.name} has several"
                 raise RefusalError(line, f"threadIdx.{axis}", what)
             if alone and not lane and block != index(1):
-                what = (
-                    f"all threads along {axis} do the same, and the launch at line {launch.line} has several"
-                )
+                what = f"all threads along {axis} do the same, and {launch.name} has several"
                 raise RefusalError(line, f"blockIdx.{axis}", what)
             if lane and not alone and grid != index(1):
-                what = (
-                    f"all blocks along {axis} do the same, and the launch at line {launch.line} has several"
-                )
+                what = f"all blocks along {axis} do the same, and {launch.name} has several"
                 raise RefusalError(line, f"threadIdx.{axis}", what)
 
     def notes(self, block: Dims) -> tuple[str, ...]:
@@ -179,9 +183,7 @@ class Geometry:
         threads = " x ".join(print_expr(x) for x in block if x != index(1)) or "1"
         out = []
         if self.launch is not None:
-            out.append(
-                f"the launch at line {self.launch.line} is the one to use: blocks of {threads} threads"
-            )
+            out.append(f"{self.launch.name} is the one to use: blocks of {threads} threads")
         else:
             covers = "a grid that covers its domain"
             out.append(f"the kernel is launched with blocks of {threads} threads and {covers}")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from evolve.frontend.addresses import Shape, accesses, rewrite, shape_of
@@ -54,6 +55,7 @@ class Lifted:
     no_wrap        BOOL facts over the scalars: no C integer operation leaves its type's range, and the
                    original's launch is possible and covers the domain
     notes          sentences for the user: what was assumed
+    fixed          threads of a block by axis, where a multiple of blockIdx was taken for blockDim's
     """
 
     kernel: Kernel
@@ -62,6 +64,7 @@ class Lifted:
     comment_block: str | None
     no_wrap: tuple[Expr, ...]
     notes: tuple[str, ...]
+    fixed: Mapping[int, int] = field(default_factory=dict, hash=False)
 
 
 def list_kernels(path: str | Path) -> tuple[KernelInfo, ...]:
@@ -70,17 +73,20 @@ def list_kernels(path: str | Path) -> tuple[KernelInfo, ...]:
     return tuple(KernelInfo(k.name, k.signature, parsed.origins.of(k.line)[1]) for k in kernels(parsed))
 
 
-def lift(path: str | Path, entry: str | None = None, text: str | None = None) -> Lifted:
+def lift(
+    path: str | Path, entry: str | None = None, text: str | None = None, launch: LaunchInfo | None = None
+) -> Lifted:
     """Lift the kernel named `entry` (or the only one) of a CUDA file, or of `text` as though it stood there.
 
-    Headers in the file's folder are read with it; a `text` has to be self-contained (`includes`).
+    `launch` says how it is launched, instead of the file. Headers in the file's folder are read with it; a
+    `text` has to be self-contained (`includes`).
     Raises EvolveError with code no-file, no-kernel, syntax-error, unknown-entry, several-kernels, and
     CannotLiftError (code cannot-lift) with the line, the construct and the reason.
     """
     parsed = parse(path, text)
     found = choose(parsed, entry)
     try:
-        return _lift(parsed, found)
+        return _lift(parsed, found, launch)
     except RefusalError as refusal:
         raise CannotLiftError(*parsed.origins.of(refusal.line), refusal) from refusal
     except RecursionError as error:
@@ -88,15 +94,15 @@ def lift(path: str | Path, entry: str | None = None, text: str | None = None) ->
         raise CannotLiftError(*parsed.origins.of(found.line), deep) from error
 
 
-def _lift(parsed: Parsed, found: Found) -> Lifted:
+def _lift(parsed: Parsed, found: Found, given: LaunchInfo | None) -> Lifted:
     file = str(parsed.path)
     if found.obstacle is not None:
         raise RefusalError(
             found.line, f"{found.obstacle} {found.name}", "only plain kernels at file scope can be used"
         )
     _refuse_errors(parsed, found)
-    thread = execute(Reader(file).function(found.cursor), file)
-    launch = find_launch(parsed, found)
+    launch = given or find_launch(parsed, found)
+    thread = execute(Reader(file).function(found.cursor), file, launch.threads if launch else {})
     unread = () if launch else tuple(parsed.origins.of(site.line) for site in launches(parsed, found))
     geometry = Geometry(launch, gather(thread, found.line), unread)
     geometry.settle(thread)
@@ -117,7 +123,8 @@ def _lift(parsed: Parsed, found: Found) -> Lifted:
     original = Original(text, found.name, grid, block, read_only=read_only(found))
     notes = (*_notes(geometry, block, no_wrap, needs), *assumed.notes, *sorted(thread.notes))
     no_wrap = (*no_wrap, *(x for x in needs if x not in no_wrap))
-    return Lifted(kernel, original, geometry.launch, comment_block(parsed.text), no_wrap, notes)
+    fixed = {a: thread.threads.block[a] for a in thread.threads.tiled}
+    return Lifted(kernel, original, geometry.launch, comment_block(parsed.text), no_wrap, notes, fixed)
 
 
 def _domain(thread: Thread, geometry: Geometry, line: int) -> Domain:

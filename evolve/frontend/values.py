@@ -110,11 +110,14 @@ def grid_index(axis: int) -> Poly:
 class Threads:
     """Rewrites blockIdx*blockDim + threadIdx to the grid-wide index.
 
-    `block` is the block size of each axis where the source fixes it, by writing a literal in place
-    of blockDim.
+    `block` is the block size of each axis where the source fixes it, by writing a literal in place of
+    blockDim; `tiled` are axes where that literal is what blockIdx is multiplied with, which may as well be a
+    tile that is larger than the block: `launched` is the block's size where the launch is known.
     """
 
     block: dict[int, int] = field(default_factory=dict)
+    tiled: set[int] = field(default_factory=set)
+    launched: dict[int, int] = field(default_factory=dict)
 
     def normal(self, p: Poly) -> Poly:
         for axis in range(3):
@@ -143,8 +146,9 @@ class Threads:
         if not k or not t or k % t or k // t < 2:
             return p
         size = k // t
-        if self.block.setdefault(axis, size) != size:
+        if self.launched.get(axis, size) != size or self.block.setdefault(axis, size) != size:
             return p
+        self.tiled.add(axis)
         return blocks[1] + constant(t) * (grid_index(axis) - thread("threadIdx", axis))
 
 

@@ -15,8 +15,10 @@ from evolve.compiler.compile import Source, compile_program
 from evolve.dsl.diagnostic import Diagnostic
 from evolve.dsl.parser import parse
 from evolve.dsl.program import Program, print_program
+from evolve.frontend.geometry import LaunchInfo
 from evolve.frontend.lift import Lifted, lift
 from evolve.ir.errors import EvolveError
+from evolve.ir.expr import index
 from evolve.ir.kernel import Kernel, Module, Original
 from evolve.ir.ordered import rounds
 from evolve.ir.printer import print_expr, print_kernel
@@ -305,14 +307,13 @@ def describe_kernel(lifted: Lifted, kernel: Kernel) -> dict[str, Any]:
 def open_problem(request: ProblemRequest) -> KernelProblem:
     """Lifts the kernel, settles workload and device. Raises EvolveError."""
     lifted = lift(request.kernel_file, request.entry, request.kernel_text)
-    workload = resolve(
-        lifted,
-        comment=lifted.comment_block,
-        source=request.kernel_file,
-        override=request.workload_text,
-        override_file=request.workload_file,
-        numerics=cast(Contract | None, request.numerics),
-    )
+    workload = _resolved(request, lifted)
+    launch = workload.launch
+    if lifted.launch is None and any(launch.block[a] != index(n) for a, n in lifted.fixed.items()):
+        # `blockIdx.x * 1024 + threadIdx.x` need not mean blocks of 1024: the workload knows.
+        told = LaunchInfo(None, launch.grid, launch.block)
+        lifted = lift(request.kernel_file, request.entry, request.kernel_text, told)
+        workload = _resolved(request, lifted)
     if workload.numerics == "exact":
         _refuse_updates(lifted.kernel, request.kernel_file)
     device, profile = choose_device(request.device)
@@ -324,6 +325,17 @@ def open_problem(request: ProblemRequest) -> KernelProblem:
 
         return MeasuredProblem(lifted, task, device, workload.numerics)
     return KernelProblem(lifted, task, device, workload.numerics)
+
+
+def _resolved(request: ProblemRequest, lifted: Lifted) -> Workload:
+    return resolve(
+        lifted,
+        comment=lifted.comment_block,
+        source=request.kernel_file,
+        override=request.workload_text,
+        override_file=request.workload_file,
+        numerics=cast(Contract | None, request.numerics),
+    )
 
 
 def _refuse_updates(kernel: Kernel, file: str) -> None:

@@ -112,8 +112,8 @@ KERNELS = {
         "call of f",
     ),
     "block size differs": (
-        "__global__ void k(float *y, int n) { int i = blockIdx.x * 128 + threadIdx.x; if (i < n) y[i]++; }\n"
-        "int main() { float *y; int n = 10; k<<<(n + 63) / 64, 64>>>(y, n); }",
+        "__global__ void k(float *y, int n) { for (int c = threadIdx.x; c < n; c += 128) y[c]++; }\n"
+        "void go(float *y, int n) { k<<<1, 64>>>(y, n); }",
         "thread index",
     ),
 }

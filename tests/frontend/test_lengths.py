@@ -1,0 +1,79 @@
+"""How long arrays are taken to be: what a guard of the address ends at is all that there is."""
+
+from __future__ import annotations
+
+from evolve.codegen.module import render
+from evolve.compiler.compile import Source, compile_program
+from evolve.dsl.parser import parse
+from evolve.frontend.lift import lift
+from evolve.ir.expr import index, var
+from evolve.ir.printer import print_kernel
+from evolve.ir.stmt import For
+from evolve.ir.visit import walk
+from evolve.legality.verdict import Limits
+from evolve.search.problem import ProblemRequest
+from evolve.search.task import open_problem
+
+TILES = """
+__global__ void k(const float *x, float *y, int n) {
+    int b = blockIdx.x, t = threadIdx.x;
+    for (int j = 0; j < 4; j++) {
+        int p = b * 1024 + j * 256 + t;
+        %s y[p] = 2.0f * x[p];
+    }
+}
+void run(const float *x, float *y, int n) { k<<<%s, 256>>>(x, y, n); }
+"""
+GUARDED = TILES % ("if (p < n)", "(n + 1023) / 1024")
+
+
+def test_a_tile_that_a_guard_cuts_is_not_taken_to_be_whole() -> None:
+    kernel = lift("k.cu", None, GUARDED).kernel
+    assert [b.extents for b in kernel.buffers] == [(var("n"),)] * 2
+    whole = lift("k.cu", None, TILES % ("", "n")).kernel
+    assert [len(b.extents) for b in whole.buffers] == [3, 3]
+
+
+def test_what_lies_behind_the_last_element_is_not_copied() -> None:
+    found = lift("k.cu", None, GUARDED)
+    program = parse("X = stage(x, at=b, scope=shared)\nbind(b, grid.x)\nbind(t, thread.x)\n")
+    done = compile_program(Source(found.kernel, found.original, found.no_wrap), program, Limits())
+    assert done.module is not None
+    assert (
+        "if (b * 1024 + X_0 < n) {\n                    X[X_0] = x[b * 1024 + X_0];"
+        in render(done.module).text
+    )
+
+
+def test_the_block_is_the_one_that_is_launched() -> None:
+    """`blockIdx.x * 1024 + threadIdx.x` need not mean blocks of 1024, whoever knows it: file or workload."""
+    text = """
+    __global__ void k(const float *x, float *y, int n) {
+        int i = blockIdx.x * 1024 + threadIdx.x;
+        for (int j = 0; j < 4; j++)
+            if (i + j * 256 < n) y[i + j * 256] = 2.0f * x[i + j * 256];
+    }
+    """
+    launched = text + "void run(const float *x, float *y, int n) { k<<<(n + 1023) / 1024, 256>>>(x, y, n); }"
+    told = '/* evolve\n[launch]\ngrid = ["(n + 1023) // 1024"]\nblock = [256]\n*/' + text
+    assert lift("k.cu", None, text).original.block[0] == index(1024)
+    for source in (launched, told):
+        task = open_problem(ProblemRequest("k.cu", source, device="sim:h200-sxm")).task
+        loops = [s.stmt for s in walk(task.source.kernel.body) if isinstance(s.stmt, For)]
+        assert task.source.original.block[0] == index(256)
+        assert [x.extent for x in loops[1:]] == [index(256), index(4)]
+
+
+def test_half_of_the_elements_are_what_a_launch_of_half_the_threads_does() -> None:
+    text = """
+    /* evolve
+    timed = [{n = 4096}]
+    families = ["normal"]
+    */
+    __global__ void k(float *y, int n) { int i = blockIdx.x * 128 + threadIdx.x; if (i < n) y[i] += 1.0f; }
+    void go(float *y, int n) { k<<<(n + 127) / 128, 64>>>(y, n); }
+    """
+    problem = open_problem(ProblemRequest("k.cu", text, device="sim:h200-sxm"))
+    assert "for col in 0..64:" in print_kernel(problem.task.source.kernel)
+    score = problem.baseline()
+    assert score.status == "scored", score.message
