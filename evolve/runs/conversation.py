@@ -103,8 +103,7 @@ def check_answers(events: Iterable[Event], blobs: BlobStore) -> None:
 
 def _stepped(idea: Idea, answers: Sequence[str], programs: Mapping[int, str]) -> bool:
     """Whether a program is its parent's with statements that these answers pick, in their order."""
-    begun = programs.get(idea.parents[0], "") if idea.parents else ""
-    if not idea.program.startswith(begun) or idea.program == begun:
-        return False
+    begun = programs.get(idea.parents[0], "").strip() if idea.parents else ""
+    added = idea.program.removeprefix(begun).split("\n")
     picked = map(read_step, answers)
-    return all(line in picked for line in idea.program[len(begun) :].splitlines())
+    return any(added) and all(line in picked for line in added if line)

@@ -120,7 +120,8 @@ class LlmAgent:
 
     def _stepped(self, context: Context, start: Parent, desk: Desk, steps: Steps) -> Waiting[list[Proposal]]:
         program = yield from steps.program(context, start, desk, partial(self._said, desk))
-        return [] if program == start.program else [Proposal(program, operator=OPERATOR)]
+        added = program.strip() != start.program.strip()
+        return [Proposal(program, operator=OPERATOR)] if added else []
 
     def _programs(self, context: Context, desk: Desk) -> Waiting[list[Proposal]]:
         drafts = yield from self._drafts(context, desk)

@@ -13,6 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from evolve.dsl.parser import parse
+from evolve.dsl.program import print_statement
+
 LAUNCHING = ("bind", "block_reduce", "warp_reduce", "split", "tile")
 """The primitives that put loops on blocks and threads, and those that make the loops for it."""
 MOST_LASTS = 4
@@ -53,7 +56,8 @@ def offered(
     `addressed` are the primitives that the gap report names, `launched` says whether the program has blocks
     and threads.
     """
-    said = {line[: _last_argument(line)] for line in program.splitlines()}
+    lines = [print_statement(replace(s, targets=())) for s in parse(program).statements]
+    said = {line[: _last_argument(line)] for line in lines}
     found = [family for family in families(moves) if family.head not in said]
     wanted = addressed if launched or not any(f.primitive in LAUNCHING for f in found) else LAUNCHING
     rank = {name: n for n, name in enumerate(dict.fromkeys(wanted))}

@@ -68,13 +68,14 @@ class Steps:
 
         Raises Fault where one comes before the program could end.
         """
-        program, exchange = start.program, 0
+        program = begun = f"{start.program.rstrip()}\n".lstrip()
+        exchange = 0
         for _ in range(MOST_STATEMENTS):
             launched, moves = is_launched(context.kernel, program), context.legal_moves(program)
             choices: Sequence[Family] = offered(
                 moves, program, addressed(start.gap), launched, self.most_lines
             )
-            ends = launched and program != start.program
+            ends = launched and program != begun
             for _ in range(MOST_ASKED):
                 if not choices:
                     return program

@@ -58,7 +58,7 @@ def test_then_what_addresses_losses_comes_first_and_others_have_half_the_room() 
 
 
 def test_nothing_is_done_twice() -> None:
-    program = "split(i, 8)\nbind(j, thread.y)\n"
+    program = "# blocks\n\na, b = split(i, 8)\nbind( j, thread.y)"
     lines = told(MOVES, program, [], False, 8)
     assert lines == ["bind(i, grid.x | grid.y)", *(f"split({x}, 4 | 16 | 64 | 256)" for x in "jk")]
 

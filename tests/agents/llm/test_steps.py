@@ -201,7 +201,7 @@ def test_seeds_differ_between_requests_and_come_from_the_run() -> None:
 
 
 def test_it_may_begin_with_a_program_that_is_there() -> None:
-    parent = Parent(7, LAUNCHED, 0.5, 200.0, GAP)
+    parent = Parent(7, LAUNCHED.rstrip(), 0.5, 200.0, GAP)
     program, asked = made(first, Desk(), parent)
     assert program.startswith(LAUNCHED) and program != LAUNCHED
     assert DONE not in allowed(asked[0]) and DONE in allowed(asked[1]), "something is to be added"
