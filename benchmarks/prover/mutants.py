@@ -175,11 +175,6 @@ EQUIVALENT = {
             _SHORT,
         ),
         (
-            "value_flow.check_flow",
-            "st.instances.intersect_params(p.target.sizes.known)",
-            "instances are under these sizes already",
-        ),
-        (
             "limits._lanes",
             "without `x & x - 1` of x * y != WARP or x & x - 1",
             "factors of a power of two are powers of two",
