@@ -175,6 +175,33 @@ EQUIVALENT = {
             _SHORT,
         ),
         (
+            "pairing._Comparison._load",
+            "without `s.buffer not in self.p.source.model.written` of s.buffer == t.buffer and "
+            "self.p.target.buffers[t.buffer].space is Space.GLOBAL and (t.buffer not in self.p.tar",
+            "a source that writes what it reads at such places is refused as a whole",
+        ),
+        (
+            "pairing._Comparison._load",
+            "without `self.p.target.buffers[t.buffer].space is Space.GLOBAL` of s.buffer == t.buffer and "
+            "self.p.target.buffers[t.buffer].space is Space.GLOBAL and (t.buffer not in self.p.tar",
+            "buffers of the target's own are written, or nothing may be read from them",
+        ),
+        (
+            "coverage._one",
+            "same.subtract(same.domain().identity())",
+            "only the witness is taken from it",
+        ),
+        (
+            "coverage._one",
+            "src.instances.intersect_params(p.target.sizes.known)",
+            "the source is looked at under the same facts",
+        ),
+        (
+            "coverage._one",
+            "src.instances.intersect_params(p.target.sizes.known) (2)",
+            "the source is looked at under the same facts",
+        ),
+        (
             "limits._lanes",
             "without `x & x - 1` of x * y != WARP or x & x - 1",
             "factors of a power of two are powers of two",

@@ -432,3 +432,32 @@ def test_parameters_are_those_of_the_source() -> None:
     (known,) = gather.contents
     fewer = replace(known, high=sub(known.high, 1))
     assert not prove(gather, replace(finish(gather), contents=(fewer,))).proved
+
+
+def test_conditions_are_compared_where_they_are_asked() -> None:
+    i, n, a, b = var("i"), var("n"), ld("a", var("i")), ld("b", var("i"))
+
+    def choice(cond: Expr) -> Expr:
+        return Select(cond, a, b, DType.F32)
+
+    below, at_most = compare(BinaryOp.LT, i, n), compare(BinaryOp.LE, i, n)
+    positive = compare(BinaryOp.GE, i, 1)
+    assert stored(choice(positive), choice(compare(BinaryOp.LT, index(0), i))) == set()
+    assert stored(choice(below), choice(at_most)) == set()
+    assert stored(choice(at_most), choice(below)) == set()
+    assert stored(choice(positive), choice(compare(BinaryOp.GE, i, 2))) == {"E-EXPR"}
+
+
+def test_what_is_read_at_places_that_cannot_be_said_is_not_written() -> None:
+    squares = ld("a", mod(mul(var("i"), var("i")), 64))
+
+    def one(s: Stmt) -> Stmt | None:
+        return replace(s, value=squares) if isinstance(s, Store) else None
+
+    start = replace(vecadd(), body=rewrite(vecadd().body, one))
+    assert prove(start, finish(start)).proved
+    writes = Store("a", (index(0),), ld("a", index(1)))
+    target = replace(
+        serial(writes), body=rewrite(serial(writes).body, lambda s: one(s) if s != writes else None)
+    )
+    assert "E-EXPR" in codes_of(target, start)
