@@ -17,7 +17,7 @@ _FAILED = ("compile_failed", "incorrect", "quarantined")
 
 def run_story(view: RunView, folder: RunFolder) -> dict[str, Any]:
     """The summary, the champions in order, why programs were refused, which failed after that and why, what
-    each operator brought, what effects were expected and came, and what the result rests on (`evidence`)."""
+    each operator brought, and what the result rests on (`evidence`)."""
     state = view.state
     refusals: dict[str, int] = {}
     failures: list[dict[str, Any]] = []
