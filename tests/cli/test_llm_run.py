@@ -19,6 +19,7 @@ from evolve.runs.summary import read_view
 from tests.cli.helpers import kernel_file
 from tests.llm.server import Say, Script, Scripted, in_turn, serving
 from tests.llm.test_probe import held
+from tests.llm.wires import needs_litellm
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-very-secret-0123456789"
@@ -46,10 +47,16 @@ def evolve(cwd: Path, *arguments: str, code: str = FAKE, **env: str) -> subproce
 
 
 def run(
-    cwd: Path, server: Scripted, *more: str, model: str = "openai/scripted", code: str = FAKE, **env: str
+    cwd: Path,
+    server: Scripted,
+    *more: str,
+    model: str = "openai/scripted",
+    base: str | None = None,
+    code: str = FAKE,
+    **env: str,
 ) -> subprocess.CompletedProcess[str]:
     kernel = str(kernel_file(cwd))
-    asked = ("--agent", "llm", "--model", model, "--api-base", server.base)
+    asked = ("--agent", "llm", "--model", model, "--api-base", base or server.base)
     return evolve(cwd, "run", "--kernel", kernel, *asked, "--out", "out", "--json", *more, code=code, **env)
 
 
@@ -175,6 +182,20 @@ def test_a_run_by_anthropics_protocol(tmp_path: Path) -> None:
         {"rate-limited": 1},
     )
     assert document["funnel"]["scored"] == 1 and KEY.encode() not in everything(tmp_path / "out")
+
+
+def test_a_run_through_litellm(tmp_path: Path) -> None:
+    needs_litellm()
+    answers = in_turn(block("set(tile, 7)"), Say("busy", 503), block("set(tile, 8)"))
+    with serving(answers) as server:
+        done = run(
+            tmp_path, server, "--budget", "1", base=server.root, model="ollama/scripted", OLLAMA_API_KEY=KEY
+        )
+        assert done.returncode == 0, done.stderr
+        assert len(server.requests) == 3 and "E-RACE" in server.prompts[-1]
+    (ledger,) = json.loads(done.stdout)["models"]
+    assert (ledger["model"], ledger["prompt_tokens"], ledger["usd"]) == ("ollama/scripted", 200, None)
+    assert ledger["faults"] == {"server-error": 1} and KEY.encode() not in everything(tmp_path / "out")
 
 
 def test_a_limit_on_tokens_ends_a_run_that_can_be_resumed(tmp_path: Path) -> None:
