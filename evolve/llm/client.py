@@ -22,7 +22,9 @@ _POLL_S = 0.1
 _LOOK_S = 10.0
 """For a page: whoever has it sends it at once."""
 _GRACE_S = 30.0
-"""What the courier may take beyond a request's time, its start included."""
+"""What the courier may take beyond a request's time."""
+_START_S = 180.0
+"""The same as long as nothing was heard of it: on a busy machine litellm takes a while to import."""
 _ROOT = Path(__file__).resolve().parents[2]
 _RUN = "import sys; sys.path.append(sys.argv[1]); from evolve.llm.courier import main; main(*sys.argv[2:])"
 """With -P, so that no file of the folder where the command runs is imported by who holds the key."""
@@ -67,6 +69,7 @@ class Client:
         self.model, self.limit_s, self.most_tokens = model, limit_s, most_tokens
         self.grammar_field = "grammar"
         self._number = 0
+        self._up = False
         self._heard = b""
         self._until: dict[int, float] = {}
         self._replies: dict[int, dict[str, Any]] = {}
@@ -113,7 +116,8 @@ class Client:
 
     def _begin(self, told: Mapping[str, Any]) -> int:
         self._number += 1
-        self._until[self._number] = time.monotonic() + self.limit_s + _GRACE_S
+        spare = _GRACE_S if self._up else _START_S
+        self._until[self._number] = time.monotonic() + self.limit_s + spare
         self._send({"id": self._number, "limit_s": self.limit_s, **told})
         return self._number
 
@@ -163,6 +167,7 @@ class Client:
         said = os.read(descriptor, 1 << 16)
         if not said:
             raise self._died()
+        self._up = True
         *lines, self._heard = (self._heard + said).split(b"\n")
         for reply in map(json.loads, lines):
             if reply["id"] in self._until:

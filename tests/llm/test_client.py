@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -91,6 +93,24 @@ def test_what_a_request_asks_for(wire: Wire) -> None:
         "seed": 11,
         "grammar": 'root ::= "a"',
     }
+
+
+def test_a_client_library_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it does: here its whole process stands still."""
+    with serving(lambda number, request: Say("yes")) as server:
+        client = Client(Model("openai", "x", server.base), 0.5)
+        try:
+            while not client._up:
+                with suppress(Fault):
+                    client.ask(HELLO)
+            monkeypatch.setattr("evolve.llm.client._GRACE_S", 0.2)
+            os.kill(client._courier.pid, signal.SIGSTOP)
+            begun = time.monotonic()
+            with pytest.raises(Fault) as caught:
+                client.ask(HELLO)
+            assert caught.value.kind == "client-died" and 0.7 <= time.monotonic() - begun < 5.0
+        finally:
+            client.close()
 
 
 def test_pages_of_a_server() -> None:
