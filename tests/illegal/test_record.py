@@ -1,6 +1,6 @@
 """Some seconds of the prover's record: nothing wrong is accepted. `benchmarks/prover/record.py` is the whole.
 
-EVOLVE_RECORD_SECONDS says how long; a minute is what the record calls its short version.
+EVOLVE_RECORD_SECONDS says how long. CI takes a minute.
 """
 
 from __future__ import annotations
