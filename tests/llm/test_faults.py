@@ -109,7 +109,7 @@ def test_faults(wires: Callable[[str], Wire], protocol: str, name: str) -> None:
     assert KEY not in fault.message
     assert time.monotonic() - begun < LIMIT_S + 5
     assert len(wire.server.requests) == before + 1, "no client tries again on its own"
-    if name == "rate limited" and protocol != "ollama":  # litellm does not pass it on
+    if name == "rate limited":
         assert fault.after_s == 7.0
     if kind in ("empty", "refusal"):
         cached = None if protocol == "ollama" else CACHED

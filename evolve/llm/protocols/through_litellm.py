@@ -93,11 +93,11 @@ def read_error(error: Exception) -> Reply:
     What is wrong with an answer it often calls a fault of the connection, and statuses that it does not
     expect an error without one.
     """
-    first = causes(error)[-1]
-    status = getattr(error, "status_code", None)
-    if isinstance(error, openai.APIConnectionError) and not isinstance(error, openai.APITimeoutError):
-        if type(first).__module__ in ("builtins", "json.decoder") and not isinstance(first, OSError):
+    first, status = causes(error)[-1], getattr(error, "status_code", None)
+    if isinstance(error, openai.APIConnectionError):  # which timeouts are too
+        ours = type(first).__module__ in ("builtins", "json.decoder") and not isinstance(first, OSError)
+        if ours and not isinstance(error, openai.APITimeoutError):
             return fault("malformed", f"the answer cannot be read: {type(first).__name__}: {first}")
-    elif not isinstance(error, openai.APIStatusError) and isinstance(status, int) and 400 <= status < 500:
-        return of_status(status, str(error), {})
+    elif isinstance(status, int) and (isinstance(error, openai.APIStatusError) or 400 <= status < 500):
+        return of_status(status, str(error), getattr(error, "litellm_response_headers", None) or {})
     return of_error(error, openai)
