@@ -63,6 +63,8 @@ class Settings(Model):
     `answers` is what models are asked for: statements one by one, whole programs, or what their context
     allows.
     `max_tokens` and `max_usd` are what its models may take in all.
+    Results are awaited before an ask while a tuning needs them and more than `early` are out; None is what
+    older runs did: none where times are estimated, half of `look_ahead` where they are measured.
     """
 
     budget: Annotated[int, Field(ge=1)]
@@ -81,6 +83,7 @@ class Settings(Model):
     prompts: dict[str, str] = {}
     search: Literal["evolve", "best-of-n"] = "evolve"
     look_ahead: Annotated[int, Field(ge=1, le=256)] = 8
+    early: Annotated[int | None, Field(ge=0, le=256)] = None
     islands: Annotated[int, Field(ge=1, le=64)] = 3
     epsilon: Annotated[float, Field(ge=0)] = 0.02
     patience: Annotated[int, Field(ge=1)] | None = None

@@ -107,6 +107,10 @@ def _start(
     info = problem.info()
     if info.device.timing == "measured":
         settings = settings.model_copy(update={"look_ahead": _LOOK_AHEAD * len(info.device.ordinals)})
+    if settings.early is None:
+        # Who waits for work costs more than an ask that does not know the last results, a GPU above all.
+        early = settings.look_ahead // (2 if info.device.timing == "measured" else 4)
+        settings = settings.model_copy(update={"early": early})
     with closing(_evaluator(problem, info, session)) as evaluator:
         with new_folder(Path(request.kernel_file).stem, out) as folder:
             session.announce(folder, info)

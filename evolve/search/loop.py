@@ -93,8 +93,8 @@ class Search:
         self._load, self._purse = load, purse or Purse()
         self._store, self._on_champion, self._interrupted = store, on_champion, interrupted
         self._measured = info.device.timing == "measured"
-        # Who waits for work costs more than an ask that does not know the last results, a GPU above all.
-        self._idle_below = self.settings.look_ahead // (2 if self._measured else 4)
+        early = self.settings.early
+        self._early = (self.settings.look_ahead // 2 if self._measured else 0) if early is None else early
         self._pending: deque[_Pending] = deque()
         self._faults = 0
         self._filter = Prefilter(self.settings.seed)
@@ -173,7 +173,7 @@ class Search:
             proposed = self._from_tunings()
         if proposed is None:
             waiting = any(not tuning.done for tuning in self.state.tunings.values())
-            if waiting and len(self._pending) > self._idle_below and self.state.asks >= self.settings.islands:
+            if waiting and len(self._pending) > self._early and self.state.asks >= self.settings.islands:
                 return False  # asking before the tunings have answered would ask with old knowledge
             if self.state.fruitless and (self._pending or self.state.open):
                 return False  # who had nothing to offer is asked again when something is new
