@@ -75,7 +75,7 @@ REASONS = {
     "E-NONAFFINE": "outside what isl can express",
     "E-ONLINE": "a sum kept relative to a maximum, to which the prover does not see that something is added "
     "before it ends, or that the maximum is all of the source's",
-    "E-ORDER": "contributions of rows whose length memory gives are not put in order, and numerics are exact",
+    "E-ORDER": "contributions that the prover does not put in order, where numerics are exact",
     "E-SHARED-SIZE": "more than 48 KiB of shared memory: what the run allows, the truth is without",
     "E-SHARED-SCOPE": "shared memory declared inside a thread loop that has one thread",
     "E-THREADS": "as many threads as a size says: a launch wants a constant",

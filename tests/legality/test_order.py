@@ -22,6 +22,8 @@ from evolve.toolchain.sass import disassemble
 from evolve.transforms.apply import apply_program
 from evolve.transforms.moves import MoveLimits, legal_moves
 from evolve.transforms.names import NameTable
+from tests.illegal.forging import scheduled
+from tests.illegal.lifted import source
 from tests.transforms.fixtures import KERNELS, applied
 from tests.transforms.programs import KERNEL_OF, PROGRAMS
 
@@ -185,3 +187,18 @@ def test_moves_regroup_no_sum() -> None:
     exact = legal_moves(kernel, names, MoveLimits(numerics="exact"))
     assert set(exact) < set(loose) and "split_reduction(c.i)" in set(loose) - set(exact)
     assert all(in_chains(apply_program(kernel, parse(m)).kernel) for m in exact[:20])
+
+
+@pytest.mark.parametrize(
+    "program", ["split(row, 4)\nbind(row.o, grid.x)\nbind(row.i, thread.x)", "split(k, 4)"]
+)
+def test_rows_whose_length_memory_gives_are_added_up_in_order(program: str) -> None:
+    start = source("spmv").kernel
+    assert prove(start, scheduled("spmv", program), EXACT).proved
+
+
+def test_such_rows_in_another_order_are_refused() -> None:
+    start, target = source("spmv").kernel, scheduled("spmv", "split(k, 4)\nreorder([k.i, k.o])")
+    assert prove(start, target).proved
+    verdict = prove(start, target, EXACT)
+    assert {d.code for d in verdict.diagnostics} == {"E-ORDER"}
