@@ -15,7 +15,7 @@ from evolve.frontend.polynomial import ONE, Poly, constant, expression, polynomi
 from evolve.frontend.prove import Known, negate, nonnegative, positive, simplify, variable_atom
 from evolve.frontend.refuse import RefusalError
 from evolve.ir.data import reads
-from evolve.ir.expr import Binary, BinaryOp, Cast, Expr, Load, Select, Var
+from evolve.ir.expr import Binary, BinaryOp, Cast, Expr, Load, Select, Var, index
 from evolve.ir.stmt import Alloc, Block, For, If, Reduce, Stmt, Store
 from evolve.ir.types import DType
 from evolve.ir.visit import children, rebuild, variables
@@ -152,6 +152,8 @@ def _try(found: list[Access], strides: tuple[Poly, ...]) -> Shape | None:
         top = _largest(subs[0], a.known)
         if top is None:
             return None
+        if len(strides) == 1:
+            top = _guarded(top, a)
         outer = _larger(outer, top + ONE, a.known)
     assert outer is not None
     shape = Shape(strides, (_whole(outer), *inner))
@@ -159,17 +161,33 @@ def _try(found: list[Access], strides: tuple[Poly, ...]) -> Shape | None:
 
 
 def _claims_more(shape: Shape, a: Access) -> bool:
-    """Whether a shape of constant strides has elements from the place on that a guard of the address itself
-    ends at, as the last of whole tiles: nothing says that these are there.
-
-    The address as it is, of one dimension, is affine too. Symbolic strides are taken for those of whole rows.
-    """
-    if len(shape.strides) == 1 or any(s.constant is None for s in shape.strides):
+    """Whether a shape has elements from the place on that a guard of the address itself ends at, as the last
+    of whole tiles or rows: nothing says that these are there. Then the address is taken as it is."""
+    if len(shape.strides) == 1:
         return False
+    count, plain = element_count(shape), a.known.scalars
+    return any(not nonnegative(end + ONE - count, plain) for end in _guards(a))
+
+
+def _guarded(top: Poly, a: Access) -> Poly:
+    """The last place that an address reaches: at most where loops end, and where its own guards do."""
+    plain = a.known.scalars
+    for end in _guards(a):
+        if nonnegative(end - top, plain):
+            continue
+        count = expression(end + ONE)
+        if not nonnegative(end + ONE, plain):
+            count = Binary(BinaryOp.MAX, count, index(0), DType.INDEX)
+        both = Binary(BinaryOp.MIN, expression(top + ONE), count, DType.INDEX)
+        top = end if nonnegative(top - end, plain) and nonnegative(end, plain) else polynomial(both) - ONE
+    return top
+
+
+def _guards(a: Access) -> list[Poly]:
+    """The last places that guards of the address itself leave it."""
     loops = {n for n, _ in a.known.loops}
     ends = (a.flat + f for f in a.known.facts)
-    last = [end for end in ends if not end.names() & loops and not end.reads]
-    return any(not nonnegative(end + ONE - element_count(shape), a.known.scalars) for end in last)
+    return [end for end in ends if not end.names() & loops and not end.reads]
 
 
 def subscripts(flat: Poly, strides: tuple[Poly, ...], known: Known) -> tuple[Poly, ...] | None:

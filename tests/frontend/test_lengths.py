@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from evolve.codegen.module import render
 from evolve.compiler.compile import Source, compile_program
 from evolve.dsl.parser import parse
 from evolve.frontend.lift import lift
 from evolve.ir.expr import index, var
-from evolve.ir.printer import print_kernel
+from evolve.ir.printer import print_expr, print_kernel
 from evolve.ir.stmt import For
 from evolve.ir.visit import walk
 from evolve.legality.verdict import Limits
@@ -32,6 +34,28 @@ def test_a_tile_that_a_guard_cuts_is_not_taken_to_be_whole() -> None:
     assert [b.extents for b in kernel.buffers] == [(var("n"),)] * 2
     whole = lift("k.cu", None, TILES % ("", "n")).kernel
     assert [len(b.extents) for b in whole.buffers] == [3, 3]
+
+
+@pytest.mark.parametrize(
+    ("address", "bound", "extent"),
+    [
+        ("b * 4 + j", "n", "min(tiles * 4, n)"),
+        ("b * 4 + j", "n - 5", "min(tiles * 4, max(n + -5, 0))"),
+        ("b * n + j", "tiles * n", "tiles"),
+        ("b * n + j", "m", "min(n * tiles, m)"),
+    ],
+)
+def test_rows_that_a_guard_may_cut_are_not_taken_to_be_whole(address: str, bound: str, extent: str) -> None:
+    text = f"""
+    __global__ void k(const float *x, float *y, int tiles, int n, int m) {{
+        int b = blockIdx.x * blockDim.x + threadIdx.x;
+        if (b >= tiles) return;
+        for (int j = 0; j < {4 if "4" in address else "n"}; j++)
+            if ({address} < {bound}) y[{address}] = 2.0f * x[{address}];
+    }}
+    """
+    kernel = lift("k.cu", None, text).kernel
+    assert {print_expr(b.extents[0]) for b in kernel.buffers} == {extent}
 
 
 def test_what_lies_behind_the_last_element_is_not_copied() -> None:
