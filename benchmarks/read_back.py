@@ -1,12 +1,13 @@
 """How much of what is emitted is proved as text, how long that takes, and what becomes of changed texts.
 
-    python -m benchmarks.read_back [--changes 12] [--seed 1] [--out FILE.json]
+    python -m benchmarks.read_back [--changes 12] [--sketches 0] [--seed 1] [--out FILE.json]
 
 The suite is every program in `kernels/programs/` and its `alternatives/`, and the templates of
 `tests.illegal.templates`. Then a number of random small changes of each text, one at a time: a line left
 out, a number one more or less, another operator, axis, lane or function, a condition without a part of it.
 Changes that are proved are listed and, those of templates, executed on the host under checks at small sizes:
-they change nothing that counts, or a wrong text was proved. Milliseconds are of processor time.
+they change nothing that counts, or a wrong text was proved. With `--sketches` also the first ones that the
+expert makes of each kernel in `kernels/`, holes filled at random. Milliseconds are of processor time.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ from statistics import median
 from typing import Any
 from unittest import mock
 
+from evolve.agents.expert.agent import sketches
+from evolve.agents.holes import read_template
+from evolve.search.problem import ProblemRequest
+from evolve.search.task import open_problem
 from evolve.validation.validate import validate
 from tests.illegal import running
 from tests.illegal.fuzz import sizes_for
@@ -118,9 +123,28 @@ def executed(name: str, other: Made, cache: Path) -> str:
     return "clean" if out.clean else out.detail
 
 
+def sketched(number: int, rng: random.Random) -> dict[str, Any]:
+    """What becomes of the first sketches of each kernel that are proved."""
+    found: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
+    for file in sorted((ROOT / "kernels").glob("*.cu")):
+        problem = open_problem(ProblemRequest(str(file), file.read_text(), device="sim:h200-sxm"))
+        info = problem.info()
+        for sketch in sketches(info.kernel, info.workload["sizes"])[:number]:
+            template = read_template(sketch.text)
+            filling = tuple(rng.randrange(len(c)) for c in template.choices)
+            compiled = problem.compile(problem.parse(template.fill(filling)))
+            read = problem.read_back(compiled) if compiled.verdict == "PROVED" else None
+            if read is not None:
+                found[read.status] += 1
+                reasons[read.reason] += read.status != "PROVED"
+    return {"sketches": {**found, "reasons": {r: n for r, n in reasons.items() if n}}}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--changes", type=int, default=12)
+    parser.add_argument("--sketches", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "read-back.json")
     args = parser.parse_args()
@@ -164,9 +188,12 @@ def main() -> None:
             "of_these_clean": sum(a["executed"] == "clean" for a in ran),
         },
     }
+    if args.sketches:
+        summary |= sketched(args.sketches, rng)
+    asked = f"--changes {args.changes} --sketches {args.sketches} --seed {args.seed}"
     document = {
         "what": (__doc__ or "").strip().split("\n")[0],
-        "command": f"python -m benchmarks.read_back --changes {args.changes} --seed {args.seed}",
+        "command": f"python -m benchmarks.read_back {asked}",
         "commit": commit.strip(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         **summary,

@@ -75,6 +75,8 @@ def _filtered(balance: Mapping[str, Any] | None) -> Iterator[str]:
 def _text(found: Mapping[str, Any] | None) -> Iterator[str]:
     """What reading the text back came to."""
     if found:
+        if found["status"] == "REFUTED":
+            yield "  THE TEXT OF THE BEST PROGRAM DOES SOMETHING ELSE THAN WHAT WAS PROVED: do not use it"
         yield f"  text: {TextFound(found['status'], found['reason'], found['line']).said}"
 
 
