@@ -5,6 +5,7 @@ Nothing here knows how the text was made: it imports no module of `codegen` that
 `text`       the tree of a kernel's text; `declarations` what clang must know of CUDA; `read` makes the tree;
              `forms` forms of C that say one thing; `instructions` what is left to the preprocessor
 `polynomial` index expressions in one form; `formula` conditions over them; `context` what holds at a place
+`widths`     that arithmetic fits its types
 `meaning`    the text's and the kernel's index expressions and conditions as such forms
 `values`     expressions over data, compared; `places` where elements of local arrays lie
 `items`      the kernel as one thread runs it; `upcoming` what comes next of it; `walk` both in step;

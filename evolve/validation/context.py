@@ -50,7 +50,9 @@ class Context:
 
     def given(self, *more: Formula) -> Context:
         fresh = [x for f in more for x in conjuncts(f) if x not in self.facts and not is_opaque(x)]
-        return replace(self, facts=(*self.facts, *fresh)) if fresh else self
+        if not fresh:
+            return self
+        return replace(self, facts=(*self.facts, *fresh), ranges=_narrowed(self.ranges, fresh))
 
     def ranging(self, name: str, low: int, high: int | None) -> Context:
         return replace(self, ranges={**self.ranges, name: (low, high)})
@@ -128,6 +130,26 @@ class Context:
         if n is not None and all(c % n == 0 for c in p.terms.values()):
             return floor(p, d, self.ranges)
         return truncated(p, d)
+
+
+def _narrowed(ranges: Mapping[str, Interval], facts: Sequence[Formula]) -> Mapping[str, Interval]:
+    """With what facts about one variable say."""
+    out = dict(ranges)
+    for f in facts:
+        if not isinstance(f, Compare) or f.op != ">=":
+            continue
+        single = [(m[0].label, c) for m, c in f.poly.terms.items() if len(m) == 1 and m[0].kind == "var"]
+        if len(single) != 1 or len(f.poly.terms) > 1 + (() in f.poly.terms):
+            continue
+        name, c = single[0]
+        low, high = out.get(name, (None, None))
+        bound = -(f.poly.constant // c) if c > 0 else f.poly.constant // -c
+        if c > 0:
+            low = bound if low is None else max(low, bound)
+        else:
+            high = bound if high is None else min(high, bound)
+        out[name] = (low, high)
+    return out
 
 
 class _Text:

@@ -46,6 +46,7 @@ from evolve.validation.text import (
     type_of,
 )
 from evolve.validation.verdict import UnreadError
+from evolve.validation.widths import NARROW
 
 INTEGERS = (DType.I32, DType.I64, DType.U32, DType.U64, DType.U8)
 _SIGNED = (DType.I32, DType.I64)
@@ -57,8 +58,8 @@ _SIGNED = (DType.I32, DType.I64)
 def index(st: State, e: Expr, place: Place) -> Poly:
     """An integer expression as a whole number.
 
-    That nothing is too large for its type is what the launch condition says; what is unsigned must be known
-    not to be negative. Raises UnreadError.
+    Under the launch condition nothing may be too large for its type, and what is unsigned must be known not
+    to be negative. Raises UnreadError.
     """
     ctx = place.context
     e = st.resolved(e, place)
@@ -74,10 +75,13 @@ def index(st: State, e: Expr, place: Place) -> Poly:
         case Convert() if e.type in INTEGERS and type_of(e.arg) in INTEGERS:
             value = index(st, e.arg, place)
             _natural(value, e.type, ctx, place)
+            if type_of(e.arg) is not e.type:
+                _fits(st, value, e.type, place)
             return value
         case Operation() if e.type in INTEGERS:
             value = _operation(st, e, place)
             _natural(value, e.type, ctx, place)
+            _fits(st, value, e.type, place)
             return value
         case Conditional() if isinstance(e.cond, Operation) and e.cond.args == (e.then, e.orelse):
             if e.cond.op in ("<", ">") and e.type in INTEGERS:
@@ -95,6 +99,11 @@ def index(st: State, e: Expr, place: Place) -> Poly:
 def _natural(value: Poly, dtype: object, ctx: Context, place: Place) -> None:
     if dtype not in _SIGNED and not ctx.holds(at_least(value, constant(0))):
         raise UnreadError("an unsigned number that may be below zero", place.line)
+
+
+def _fits(st: State, value: Poly, dtype: object, place: Place) -> None:
+    if dtype in NARROW and not st.widths.fits(value, place.context.ranges, DType(dtype)):
+        raise UnreadError(f"{value.text} may not fit 32 bits", place.line)
 
 
 def _builtin(st: State, e: Builtin, place: Place) -> Poly:

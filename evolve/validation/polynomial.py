@@ -137,6 +137,24 @@ def bounds(p: Poly, ranges: Ranges) -> Interval:
             span = (span[1], span[0])
         low = None if low is None or span[0] is None else low + c * span[0]
         high = None if high is None or span[1] is None else high + c * span[1]
+    for m, c in p.terms.items():
+        if (
+            len(m) == 1
+            and m[0].kind == "floor"
+            and (d := m[0].of[1].value)
+            and d > 1
+            and c < 0
+            and c % d == 0
+        ):
+            # k (q - d floor(q / d)), a remainder, and what is left.
+            k = -c // d
+            rest = p - m[0].of[0].scale(k) + Poly({m: k * d})
+            least, most = bounds(rest, ranges)
+            if least is not None:
+                low = least if low is None else max(low, least)
+            if most is not None:
+                high = most + k * (d - 1) if high is None else min(high, most + k * (d - 1))
+            break
     return low, high
 
 

@@ -26,6 +26,7 @@ from evolve.validation.text import (
     Wide,
 )
 from evolve.validation.verdict import DifferenceError, UnreadError
+from evolve.validation.widths import Widths
 
 AXES = (LoopKind.THREAD_X, LoopKind.THREAD_Y, LoopKind.THREAD_Z)
 GRID = (LoopKind.GRID_X, LoopKind.GRID_Y, LoopKind.GRID_Z)
@@ -120,6 +121,7 @@ class State:
     coordinates: dict[LoopKind, tuple[int, ...]] = field(default_factory=dict)
     """Of each lane, then, along the axes that the text has names for."""
     places: Places = field(default_factory=Places)
+    widths: Widths = field(default_factory=lambda: Widths(frozenset()))
     serial: int = 0
 
     def binding(self, name: Name, line: int) -> Binding:

@@ -52,8 +52,9 @@ def bind_vector(st: State, s: Declare, place: Place) -> None:
 def lanes_of(w: Wide) -> tuple[Element, ...]:
     """The elements of a wide access."""
     *most, last = w.first.indices
-    lanes = (Number(i, DType.I32) for i in range(w.type.lanes))
-    beside = (Operation("+", (last, n), DType.I32) for n in lanes)
+    # No arithmetic of the text's: nothing of it can be too large.
+    lanes = (Number(i, DType.I64) for i in range(w.type.lanes))
+    beside = (Operation("+", (last, n), DType.I64) for n in lanes)
     return tuple(Element(w.first.base, (*most, i), w.type.element) for i in beside)
 
 

@@ -111,6 +111,7 @@ class Upcoming:
         fresh = f"{name}.{self.state.serial}"
         _, high = bounds(extent.plus(-1), ctx.ranges)
         v = variable(fresh)
+        self.state.widths.extents[fresh] = extent
         return v, ctx.ranging(fresh, 0, high).given(below(v, extent))
 
     def drop_dead(self, left: list[Item], place: Place) -> bool:

@@ -13,7 +13,7 @@ from evolve.ir.kernel import Kernel, Module, Variant
 from evolve.ir.poly import fixed_scalars
 from evolve.ir.scope import conjuncts
 from evolve.ir.stmt import For, Reduce
-from evolve.ir.types import LoopKind
+from evolve.ir.types import DType, LoopKind
 from evolve.ir.visit import leaves, local_buffers, walk
 from evolve.validation.context import Context
 from evolve.validation.formula import below
@@ -39,6 +39,7 @@ from evolve.validation.text import (
 )
 from evolve.validation.verdict import DifferenceError, TextStatus, TextVerdict, UnreadError
 from evolve.validation.walk import Walk
+from evolve.validation.widths import Widths
 
 WARP = 32
 
@@ -65,7 +66,7 @@ def _read_back(text: str, variants: Sequence[tuple[Variant, RenderedVariant]]) -
             for kernel, launch in zip(variant.kernels, made.launches, strict=True):
                 function = reader.function(launch.kernel)
                 line = function.line
-                compare(kernel, function, launch)
+                compare(kernel, function, launch, made.guard)
     except DifferenceError as e:
         return TextVerdict(TextStatus.REFUTED, e.reason, e.line or line)
     except UnreadError as e:
@@ -96,7 +97,7 @@ def _at_most(t: Term) -> tuple[Term, int] | None:
             return None
 
 
-def compare(kernel: Kernel, function: Function, launch: RenderedLaunch) -> None:
+def compare(kernel: Kernel, function: Function, launch: RenderedLaunch, guard: Term) -> None:
     """Raises DifferenceError or UnreadError unless the function does what the kernel does."""
     for leaf, _ in leaves(kernel.body):
         if isinstance(leaf, Reduce) and leaf.atomic and any(isinstance(i, Find) for i in leaf.indices):
@@ -129,6 +130,17 @@ def compare(kernel: Kernel, function: Function, launch: RenderedLaunch) -> None:
     for c in kernel.contents:
         reads[c.buffer] = (kernel_index(state, c.low, {}, context), kernel_index(state, c.high, {}, context))
     context = replace(context, ranges=ranges, reads=reads).given(*facts)
+    asked = [x for x in map(_at_most, conjuncts((guard,))) if x is not None]
+    polys = [(kernel_index(state, e, {}, context), c) for e, c in asked]
+    free = [s for s in kernel.scalars if s.is_size and not s.implied and s.name not in fixed]
+    state.widths = Widths(
+        sizes=frozenset(s.name for s in free),
+        narrow=frozenset(s.name for s in free if s.dtype is DType.I32),
+        ints=frozenset(b.name for b in kernel.buffers if b.dtype is DType.I32),
+        extents={a.value: n for a, n in state.grid.items()},
+        reads=reads,
+        asked=polys,
+    )
     _bind_parameters(state, function, launch)
     allowed, threads = threads_allowed(function), prod(state.block.values())
     if allowed is not None and allowed < threads:

@@ -140,6 +140,10 @@ EDITS = (
         "        if (-1 < i_o",
         "        const float4 early = *reinterpret_cast<const float4*>(&x[0]);\n        if (-1 < i_o",
     ),
+    Edit(
+        "an index that is computed in 32 bits", "template embedding 0", "(long long)ids[t] * d", "ids[t] * d"
+    ),
+    Edit("more than 32 bits between", "template gelu 0", "idx_o * 64", "idx_o * 64 * 2 / 2"),
     Edit("fewer threads allowed", "saxpy", "__launch_bounds__(256)", "__launch_bounds__(128)"),
     Edit("an instruction of another width", "layernorm-y-last", ".v4.f32", ".v2.f32"),
     Edit("an instruction that stores elsewhere", "layernorm-y-last", "[%0], {%1", "[%1], {%1"),

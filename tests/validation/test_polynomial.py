@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from evolve.ir.types import DType
 from evolve.validation.context import Context
 from evolve.validation.formula import Compare, Every, Opaque, Some, at_least, below, equal, negation
 from evolve.validation.places import Access, Places, evaluated
@@ -19,6 +20,7 @@ from evolve.validation.polynomial import (
     variable,
 )
 from evolve.validation.verdict import DifferenceError
+from evolve.validation.widths import Widths
 
 RANGES = {"i": (0, 7), "j": (0, 31), "k": (-5, 3)}
 
@@ -118,3 +120,27 @@ def test_each_thread_has_one_place_for_each_element() -> None:
                 places.check()
         else:
             places.check()
+
+
+def test_what_fits_32_bits_follows_from_what_the_launch_asks() -> None:
+    n, m, i, j = (variable(x) for x in "nmij")
+    ranges = {"n": (1, None), "m": (1, None), "i": (0, None), "j": (0, None)}
+    most = 2**31 - 1
+    names = frozenset("nm")
+
+    def fits(p: Poly, *asked: tuple[Poly, int], dtype: DType = DType.I32, narrow: bool = True) -> bool:
+        known = Widths(names, names if narrow else frozenset(), extents={"i": n, "j": m}, asked=asked)
+        return known.fits(p, ranges, dtype)
+
+    cells = (n * m, most + 1)
+    assert fits(i * m + j, cells)  # at most n m - 1
+    assert not fits(i * m + j, (n * m, most + 2))
+    assert not fits(i * m + j)
+    assert not fits(i * m + j + m, cells)
+    assert fits(i * m + j + m, (n * m + m, most + 1))
+    assert fits(i.plus(1)) and not fits(i.plus(2)) and not fits(i.plus(1), narrow=False)
+    assert fits(n + m, (n * m + m, most)) and not fits(n + m + m, (n * m + m, most))
+    assert fits(i.scale(4), (n, (most + 4) // 4)) and not fits(i.scale(4), (n, most))
+    assert fits(i.scale(-1)) and not fits(i.scale(-2))
+    assert fits(i.scale(2), dtype=DType.U32) and not fits(i.scale(3), dtype=DType.U32)
+    assert fits(floor(i.scale(3), constant(4), ranges)) and fits(i - j) and not fits(i - j.scale(2))

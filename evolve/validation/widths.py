@@ -1,0 +1,166 @@
+"""Index arithmetic in 32 bits is not too large: bounds over the sizes, compared with what a launch asks.
+
+The most that an expression can be is a polynomial of the sizes with fractions for coefficients: each variable
+at its last value, each quotient without its rounding. A launch condition `g <= c` bounds it if it is `g` term
+by term, or less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from evolve.ir.types import DType
+from evolve.validation.polynomial import Atom, Poly, Ranges, bounds
+
+Sizes = Mapping[tuple[str, ...], Fraction]
+"""Coefficients by product of sizes; () is the constant."""
+MOST = 2**31 - 1
+NARROW = {DType.I32: (-(2**31), MOST), DType.U32: (0, 2**32 - 1)}
+"""What integers of 32 bits can be."""
+
+
+@dataclass
+class Widths:
+    """`narrow`: sizes that are `int`; `ints`: arrays of `int`. `extents`: for each variable that counts, what
+    it stays below. `reads`: what elements of arrays lie between. `asked`: conditions of the launch."""
+
+    sizes: frozenset[str]
+    narrow: frozenset[str] = frozenset()
+    ints: frozenset[str] = frozenset()
+    extents: dict[str, Poly] = field(default_factory=dict)
+    reads: Mapping[str, tuple[Poly, Poly]] = field(default_factory=dict)
+    asked: Sequence[tuple[Poly, int]] = ()
+    known: dict[str, bool] = field(default_factory=dict)
+
+    def fits(self, p: Poly, ranges: Ranges, dtype: DType) -> bool:
+        """Whether the value is one of the type, which has 32 bits."""
+        least, most = NARROW[dtype]
+        low, high = bounds(p, ranges)
+        if low is not None and high is not None:
+            return low >= least and high <= most
+        spans = [f"{a.name} {ranges.get(a.name)}" for a in p.atoms() if a.kind == "var"]
+        key = "; ".join([dtype.value, p.text, *sorted(spans)])
+        if key not in self.known:
+            above = high <= most if high is not None else self._at_most(p, ranges, most)
+            below = low >= least if low is not None else self._at_most(p.scale(-1), ranges, -least)
+            self.known[key] = above and below
+        return self.known[key]
+
+    def _at_most(self, p: Poly, ranges: Ranges, limit: int) -> bool:
+        most = self._upper(p, ranges)
+        if most is None:
+            return False
+        for g, c in (*self.asked, *((_size(n), MOST) for n in self.narrow)):
+            asked = _exact(g, self.sizes)
+            if asked is None:
+                continue
+            forms = (most, *(_enlarged(most, asked, constants=x) for x in (False, True)))
+            if any(_within(x, asked, c, limit) for x in forms):
+                return True
+        return all(k <= 0 for m, k in most.items() if m) and sum(most.values(), Fraction(0)) <= limit
+
+    def _upper(self, p: Poly, ranges: Ranges) -> Sizes | None:
+        """A polynomial of the sizes that the value does not exceed."""
+        out: dict[tuple[str, ...], Fraction] = {}
+        for m, c in p.terms.items():
+            product: Sizes = {(): Fraction(1)}
+            for a in m:
+                most = self._atom(a, ranges) if c > 0 else self._least(a, ranges)
+                # Products of what may be negative have no such bound.
+                if most is None or (len(m) > 1 and self._least(a, ranges) is None):
+                    return None
+                product = _times(product, most)
+            for n, k in product.items():
+                out[n] = out.get(n, Fraction(0)) + c * k
+        return {n: k for n, k in out.items() if k}
+
+    def _atom(self, a: Atom, ranges: Ranges) -> Sizes | None:
+        """The most that an atom can be."""
+        if a.kind == "var" and a.label in self.sizes:
+            return {(a.label,): Fraction(1)}
+        _, high = bounds(Poly({(a,): 1}), ranges)
+        if high is not None:
+            return {(): Fraction(high)}
+        if a.kind == "var" and a.label in self.extents:
+            return self._upper(self.extents[a.label].plus(-1), ranges)
+        if a.kind == "floor" and (d := a.of[1].value) is not None and d > 0:
+            inner = self._upper(a.of[0], ranges)
+            return None if inner is None else {m: k / d for m, k in inner.items()}
+        if a.kind == "xor":
+            both = [self._upper(q, ranges) for q in a.of]
+            lows = [bounds(q, ranges)[0] for q in a.of]
+            if both[0] is not None and both[1] is not None and all(n is not None and n >= 0 for n in lows):
+                return _minus(both[0], {m: -k for m, k in both[1].items()})
+        if a.kind == "min":
+            return self._upper(a.of[0], ranges) or self._upper(a.of[1], ranges)
+        if a.kind == "read":
+            told = self.reads.get(a.label)
+            most = None if told is None else self._upper(told[1].plus(-1), ranges)
+            return most if most is not None or a.label not in self.ints else {(): Fraction(MOST)}
+        return None
+
+    def _least(self, a: Atom, ranges: Ranges) -> Sizes | None:
+        if a.kind == "var" and a.label in self.sizes:
+            return {(a.label,): Fraction(1)}
+        low, _ = bounds(Poly({(a,): 1}), ranges)
+        if low is None and a.kind == "read" and a.label in self.reads:
+            low = bounds(self.reads[a.label][0], ranges)[0]
+        return None if low is None or low < 0 else {(): Fraction(low)}
+
+
+def _within(most: Sizes, asked: Sizes, c: int, limit: int) -> bool:
+    """Whether `asked <= c` keeps what is at most `most` within the limit."""
+    # The least multiple of it that is the expression, product by product, or more.
+    shared = [k / asked[m] for m, k in most.items() if m and k > 0 and asked.get(m, 0) > 0]
+    if not shared:
+        return False
+    times = max(shared)
+    left = _minus(most, {m: times * k for m, k in asked.items()})
+    if any(k > 0 for m, k in left.items() if m):
+        return False
+    # All products of sizes are at least 1.
+    return times * c + sum(left.values(), Fraction(0)) <= limit
+
+
+def _enlarged(most: Sizes, asked: Sizes, *, constants: bool) -> Sizes:
+    """Products that the condition does not have, multiplied by sizes, which are at least 1, until it does."""
+    out: dict[tuple[str, ...], Fraction] = {}
+    for m, k in most.items():
+        into = m
+        if k > 0 and m not in asked and (m or constants):
+            larger = [n for n in asked if asked[n] > 0 and _divides(m, n)]
+            into = min(larger, key=len, default=m)
+        out[into] = out.get(into, Fraction(0)) + k
+    return out
+
+
+def _divides(m: tuple[str, ...], n: tuple[str, ...]) -> bool:
+    return all(m.count(x) <= n.count(x) for x in m)
+
+
+def _size(name: str) -> Poly:
+    return Poly({(Atom("var", name),): 1})
+
+
+def _exact(p: Poly, sizes: frozenset[str]) -> Sizes | None:
+    out = {}
+    for m, c in p.terms.items():
+        if any(a.kind != "var" or a.label not in sizes for a in m):
+            return None
+        out[tuple(a.label for a in m)] = Fraction(c)
+    return out
+
+
+def _minus(a: Sizes, b: Sizes) -> Sizes:
+    return {m: a.get(m, Fraction(0)) - b.get(m, Fraction(0)) for m in {*a, *b}}
+
+
+def _times(a: Sizes, b: Sizes) -> Sizes:
+    out: dict[tuple[str, ...], Fraction] = {}
+    for m, c in a.items():
+        for n, d in b.items():
+            both = tuple(sorted((*m, *n)))
+            out[both] = out.get(both, Fraction(0)) + c * d
+    return out
