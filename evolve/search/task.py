@@ -241,10 +241,12 @@ class KernelProblem:
         applied = apply_program(self.task.source.kernel, parse(text))
         w = self.task.workload
         sizes = {s.name: tuple(int(t[s.name]) for t in w.timed) for s in applied.kernel.scalars if s.is_size}
+        sms = self.task.profile.sms
         limits = MoveLimits(
             self.limits.threads_per_block,
             self.limits.shared_bytes,
             sizes,
+            {"persistent.blocks": (sms, 2 * sms, 4 * sms)},
             checked_bytes=LARGEST_FIRST_BYTES,
             numerics=w.numerics,
             data={s.name: tuple(t[s.name] for t in w.timed) for s in applied.kernel.scalars if not s.is_size},

@@ -12,6 +12,8 @@ from evolve.agents.expert.stencils import in_vectors, rows_a_thread
 from evolve.agents.holes import read_template
 from evolve.dsl.parser import parse
 from evolve.frontend.lift import lift
+from evolve.search.problem import ProblemRequest
+from evolve.search.task import open_problem
 from evolve.transforms.apply import apply_program
 from tests.agents.expert.extended import EXTENDED
 from tests.agents.expert.reach import KERNELS, problem_of
@@ -39,6 +41,15 @@ def test_blocks_are_so_many_on_each_multiprocessor(name: str) -> None:
     assert large - small and small - large
     if name == "spmv":
         assert any("?[924, 528, 660]" in x for x in large) and any("?[462, 264, 330]" in x for x in small)
+
+
+@pytest.mark.parametrize(("device", "sms"), [("a100-sxm-80gb", 108), ("h200-sxm", 132)])
+def test_persistent_grids_are_offered_by_multiprocessors_too(device: str, sms: int) -> None:
+    file = KERNELS / "vecadd.cu"
+    problem = open_problem(ProblemRequest(str(file), file.read_text(), device=f"sim:{device}"))
+    moves = problem.legal_moves("split(i, 256)")
+    offered = [m for m in moves if m.startswith("persistent")]
+    assert offered == [f"persistent(i.o, {n * sms})" for n in (1, 2, 4)]
 
 
 def test_what_a_thread_keeps_between_two_sweeps_is_computed_where_it_is_read() -> None:
