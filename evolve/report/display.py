@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
-from evolve.events.schema import Body, Champion, Examined, Result
+from evolve.events.schema import Asked, Body, Champion, Examined, Result
 from evolve.report.examined import examined_lines
 from evolve.report.progress import Progress
 from evolve.report.table import STOPPED, funnel_text, restricted, sizes_text
@@ -108,6 +108,8 @@ class PlainDisplay:
             rest = f"; about {duration(left)} left" if left is not None else ""
             counts = funnel_text({stage: state.funnel[stage] for stage in FUNNEL})
             self._say(f"{state.scored} of {state.settings.budget} scored ({counts}){rest}")
+        elif isinstance(body, Asked) and body.failed == "for-good":
+            self._say(f"no longer asked: {body.why}")
         elif body.kind == "stopped":
             self._say(f"stopped: {STOPPED.get(body.reason, body.reason)}")
         elif isinstance(body, Examined):

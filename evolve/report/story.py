@@ -28,6 +28,7 @@ def run_text(story: Mapping[str, Any]) -> str:
         *probed_lines(story.get("probed") or ()),
         *arm_lines(story.get("arms") or ()),
         *ledger_lines(story.get("models") or ()),
+        *(f"no longer asked: {why}" for why in (story.get("given_up") or {}).values()),
         *examined_lines(story.get("examined")),
         "",
     ]

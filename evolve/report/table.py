@@ -60,6 +60,7 @@ def final_table(document: Mapping[str, Any], folder: Path) -> str:
         *(f"  {line}" for line in arm_lines(document.get("arms") or ())),
         *(f"  {line}" for line in ledger_lines(document.get("models") or ())),
         *(f"  {line}" for line in effect_lines(document.get("effects") or ())),
+        *(f"  no longer asked: {why}" for why in (document.get("given_up") or {}).values()),
         *(f"  {line}" for line in examined_lines(document.get("examined"))),
         f"  files: {folder / 'best.cu'}, {folder / 'best.dsl'}, {folder / 'events.jsonl'}",
     ]

@@ -9,6 +9,7 @@ from typing import Any
 from evolve.events.blobs import BlobStore
 from evolve.events.log import LOG_NAME, read_log
 from evolve.events.schema import (
+    Asked,
     Champion,
     Compared,
     Event,
@@ -44,6 +45,7 @@ class RunView:
     read_back: dict[int, ReadBack] = field(default_factory=dict)
     exchanges: list[Exchanged] = field(default_factory=list)
     probes: dict[str, Probed] = field(default_factory=dict)
+    given_up: dict[str, str] = field(default_factory=dict)
     _last_t: float | None = None
 
     def apply(self, event: Event) -> None:
@@ -63,6 +65,10 @@ class RunView:
             self.exchanges.append(body)
         elif isinstance(body, Probed):
             self.probes[body.model] = body
+        elif isinstance(body, Asked) and body.arm:
+            self.given_up.pop(body.arm, None)
+            if body.failed == "for-good":
+                self.given_up[body.arm] = body.why
         elif isinstance(body, ReadBack):
             self.read_back[body.candidate] = body
         elif isinstance(body, Examined):
@@ -116,7 +122,8 @@ def as_document(view: RunView, name: str, blobs: BlobStore) -> dict[str, Any]:
     `prefilter` says what the pre-filter saved and cost, None where it decided on nothing. `arms` says
     what part each agent and model had (`runs.arms.shares`), `models` what
     was asked of models and what that took (`runs.conversation.ledger`), `effects` what was
-    expected of programs and what came of it, `probed` what the models' servers were found to be.
+    expected of programs and what came of it, `probed` what the models' servers were found to be,
+    `given_up` why agents or models are asked no more.
     """
     started, state = view.started, view.state
     assert started is not None and state.baseline is not None
@@ -136,6 +143,7 @@ def as_document(view: RunView, name: str, blobs: BlobStore) -> dict[str, Any]:
         "arms": shares(state),
         "models": ledger(view.exchanges),
         "effects": effects(state),
+        "given_up": dict(view.given_up),
         "probed": [found.model_dump(exclude={"kind"}) for found in view.probes.values()],
         "stopped": view.ended,
         "wall_s": round(view.wall_s, 3),

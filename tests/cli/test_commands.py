@@ -79,6 +79,8 @@ def test_run_json_is_the_contract(call: Call) -> None:
         ],
         "arms": "list",
         "models": "list",
+        "effects": "list",
+        "given_up": [],
         "probed": "list",
         "stopped": "str",
         "wall_s": "float",

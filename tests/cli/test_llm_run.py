@@ -219,6 +219,18 @@ def test_a_limit_on_tokens_ends_a_run_that_can_be_resumed(tmp_path: Path) -> Non
     )
 
 
+def test_a_search_that_goes_on_without_its_model_says_why(tmp_path: Path) -> None:
+    short = ("--answer-tokens", "300", "--context", "3000", "--answers", "programs")
+    with serving(fresh) as server:
+        done = run(tmp_path, server, "--budget", "12", "--max-tokens", "2400", *short)
+    document = json.loads(done.stdout)
+    why = document["given_up"]["llm"]
+    assert done.returncode == 0 and document["funnel"]["scored"] == 12, done.stderr
+    assert "openai/scripted is not asked: --max-tokens 2400 is reached" in why
+    assert f"no longer asked: {why}" in done.stderr
+    assert f"no longer asked: {why}" in evolve(tmp_path, "resume", "out").stdout
+
+
 def test_a_limit_on_usd_needs_a_price(tmp_path: Path) -> None:
     with serving(fresh) as server:
         done = run(tmp_path, server, "--max-usd", "1")
