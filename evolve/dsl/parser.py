@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from typing import Any
 
 from evolve.dsl.program import Hole, ListValue, Name, Operation, Program, Statement, Value, print_value
 from evolve.dsl.registry import PARAMETER_TYPES, Parameter, Primitive, aliases, statements
-from evolve.dsl.simple import Raw, read_simple
+from evolve.dsl.simple import Raw, is_empty, read_line
 from evolve.ir.errors import EvolveError
 from evolve.target.data import data_dir
 
@@ -35,8 +36,8 @@ def parse(text: str, file: str | None = None) -> Program:
     brackets, 64 holes).
     """
     _check_limits(text, file)
-    simple = read_simple(text)
-    read = (_raw(tree, file) for tree in _read(text, file)) if simple is None else simple
+    known = _line_by_line(text)
+    read = (_raw(tree, file) for tree in _read(text, file)) if known is None else known
     program = Program(tuple(_statement(raw, file) for raw in read))
     if len(program.statements) > MAX_STATEMENTS:
         raise _error(f"the program has more than {MAX_STATEMENTS} statements", None, file)
@@ -131,6 +132,27 @@ def _chain(parts: list[Any]) -> Value:
 
 class _ChainError(Exception):
     """An expression is too long."""
+
+
+def _line_by_line(text: str) -> list[Raw] | None:
+    """The statements, each of which stands on one line; None where one is wrong, which the whole text tells
+    as it should be told."""
+    out = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not is_empty(line):
+            raw = read_line(line, number) or _by_grammar(line, number)
+            if raw is None:
+                return None
+            out.append(raw)
+    return out
+
+
+def _by_grammar(line: str, number: int) -> Raw | None:
+    try:
+        (tree,) = _read(line, None)
+        return replace(_raw(tree, None), line=number)
+    except (EvolveError, ValueError):
+        return None
 
 
 def _raw(tree: Any, file: str | None) -> Raw:

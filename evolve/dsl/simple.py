@@ -37,20 +37,20 @@ class Raw:
     arguments: tuple[tuple[str | None, Value], ...]
 
 
-def read_simple(text: str) -> list[Raw] | None:
-    """The statements of a program, one a line; None where the grammar has to say what it is."""
-    out = []
-    for number, line in enumerate(text.split("\n"), 1):
-        said = line.partition("#")[0]
-        if not said.strip(" \t"):
-            continue
-        found = _STATEMENT.fullmatch(said) if len(said) <= _LONGEST else None
-        if found is None or _OPERATOR in _ITEM.findall(said):
-            return None
-        targets, name, arguments = found.groups()
-        read = tuple((key or None, _value(value)) for key, value in _ONE.findall(arguments))
-        out.append(Raw(number, tuple(_ITEM.findall(targets or "")), name, read))
-    return out
+def read_line(line: str, number: int) -> Raw | None:
+    """The statement on a line, which has one; None where the grammar has to say what it is."""
+    said = line.partition("#")[0]
+    found = _STATEMENT.fullmatch(said) if len(said) <= _LONGEST else None
+    if found is None or _OPERATOR in _ITEM.findall(said):
+        return None
+    targets, name, arguments = found.groups()
+    read = tuple((key or None, _value(value)) for key, value in _ONE.findall(arguments))
+    return Raw(number, tuple(_ITEM.findall(targets or "")), name, read)
+
+
+def is_empty(line: str) -> bool:
+    """Whether nothing stands on a line but a comment."""
+    return not line.partition("#")[0].strip(" \t")
 
 
 def _value(text: str) -> Value:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from evolve.ir.data import is_ordered
 from evolve.ir.effects import effects
-from evolve.ir.expr import Call, Expr, Find, Load, Var
+from evolve.ir.expr import Call, Expr, Find
 from evolve.ir.kernel import Kernel
 from evolve.ir.launches import phases, scratch
 from evolve.ir.math import FUNCTIONS
 from evolve.ir.stmt import Alloc, Block, Boundary, Buffer, For, If, Leaf, Reduce, Stmt, Store
 from evolve.ir.types import DType, Space
-from evolve.ir.visit import loads, subexpressions, variables, walk
+from evolve.ir.visit import MOST_REMEMBERED, loads, subexpressions, variables, walk
 
 
 class MalformedKernelError(Exception):
@@ -69,23 +70,29 @@ def _exprs(s: Stmt) -> tuple[Expr, ...]:
             return ()
 
 
-def _scope(block: Block, variables: set[str], buffers: set[str]) -> Iterator[str]:
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _named(e: Expr) -> tuple[Call | Find, ...]:
+    """The calls and searches in an expression; few have any."""
+    return tuple(x for x in subexpressions(e) if isinstance(x, Call | Find))
+
+
+def _scope(block: Block, names: set[str], buffers: set[str]) -> Iterator[str]:
     buffers = set(buffers)
     for s in block.stmts:
         for e in _exprs(s):
-            for x in subexpressions(e):
-                if isinstance(x, Var) and x.name not in variables:
-                    yield f"variable {x.name} is not in scope"
-                if isinstance(x, Load) and x.buffer not in buffers:
+            for name in sorted(variables(e) - names):
+                yield f"variable {name} is not in scope"
+            for x in loads(e):
+                if x.buffer not in buffers:
                     yield f"buffer {x.buffer} is not in scope"
         match s:
             case Block():
-                yield from _scope(s, variables, buffers)
+                yield from _scope(s, names, buffers)
             case For():
-                yield from _scope(s.body, variables | {s.var}, buffers)
+                yield from _scope(s.body, names | {s.var}, buffers)
             case If():
-                yield from _scope(s.body, variables, buffers)
-                yield from _scope(s.orelse, variables, buffers)
+                yield from _scope(s.body, names, buffers)
+                yield from _scope(s.orelse, names, buffers)
             case Alloc():
                 buffers.add(s.buffer.name)
             case Store() | Reduce():
@@ -135,7 +142,7 @@ def _atomic(s: Reduce, b: Buffer) -> Iterator[str]:
 def _calls_are_known(k: Kernel) -> Iterator[str]:
     for site in walk(k.body):
         for e in _exprs(site.stmt):
-            for x in subexpressions(e):
+            for x in _named(e):
                 if isinstance(x, Call) and (x.fn not in FUNCTIONS or len(x.args) != FUNCTIONS[x.fn].arity):
                     yield f"call of unknown function {x.fn}/{len(x.args)}"
 
@@ -156,7 +163,7 @@ def _contents_are_read(k: Kernel) -> Iterator[str]:
 def _finds_have_a_premise(k: Kernel) -> Iterator[str]:
     arrays = {b.name for b in k.buffers}
     for site in walk(k.body):
-        found = [x for e in _exprs(site.stmt) for x in subexpressions(e) if isinstance(x, Find)]
+        found = [x for e in _exprs(site.stmt) for x in _named(e) if isinstance(x, Find)]
         if found and not isinstance(site.stmt, Leaf):
             yield f"{found[0].buffer} is searched to know how often something runs"
         for x in found:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from operator import is_
 
 from evolve.ir.affine import Ranges, simplify
 from evolve.ir.data import reads
@@ -11,7 +12,7 @@ from evolve.ir.effects import effects
 from evolve.ir.expr import TRUE, Binary, BinaryOp, Const, Expr, Load, Var, conjunction, var
 from evolve.ir.kernel import Kernel
 from evolve.ir.scope import conjuncts, ranges_at
-from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Origin, Reduce, Stmt, Store
+from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Reduce, Stmt, Store
 from evolve.ir.types import DType, Space
 from evolve.ir.visit import (
     Site,
@@ -21,6 +22,7 @@ from evolve.ir.visit import (
     loop_sites,
     map_block_exprs,
     map_expr,
+    map_stmt_exprs,
     rewrite,
     variables,
     walk,
@@ -251,7 +253,10 @@ def carried_write(loop: For) -> Store | Reduce | None:
 
 
 def tidy(kernel: Kernel) -> Kernel:
-    """Subscripts, extents and conditions simplified; decided conditions and unused registers removed."""
+    """Subscripts, extents and conditions simplified; decided conditions and unused registers removed.
+
+    What is tidy stays the same object, by which more than one cache remembers.
+    """
     body = _tidy_block(kernel, kernel.body, (), frozenset())
     used = frozenset[str]().union(*touched(body))
 
@@ -262,12 +267,25 @@ def tidy(kernel: Kernel) -> Kernel:
     return replace(kernel, body=rewrite(body, unused))
 
 
+_TIDIED: dict[tuple[int, int, frozenset[Expr]], tuple[Stmt, Ranges, tuple[Stmt, ...]]] = {}
+_MOST_TIDIED = 16384
+"""By statement and ranges, which are kept so that their numbers stay their own, and what holds around it:
+after a statement of a program most of the kernel is what it was."""
+
+
 def _tidy_block(kernel: Kernel, block: Block, path: tuple[For, ...], known: frozenset[Expr]) -> Block:
     ranges = ranges_at(kernel, path)
     out: list[Stmt] = []
     for s in block.stmts:
-        out.extend(_tidy(kernel, s, path, known, ranges))
-    return Block(tuple(out))
+        key = (id(s), id(ranges), known)
+        found = _TIDIED.get(key)
+        if found is None:
+            if len(_TIDIED) >= _MOST_TIDIED:
+                _TIDIED.clear()
+            found = _TIDIED[key] = (s, ranges, _tidy(kernel, s, path, known, ranges))
+        out.extend(found[2])
+    same = len(out) == len(block.stmts) and all(map(is_, out, block.stmts))
+    return block if same else Block(tuple(out))
 
 
 def _tidy(
@@ -277,30 +295,31 @@ def _tidy(
         case Block():
             return (_tidy_block(kernel, s, path, known),)
         case For():
-            extent = simplify(s.extent, ranges)
-            loop = replace(s, extent=extent)
-            return (replace(loop, body=_tidy_block(kernel, s.body, (*path, loop), known)),)
+            extent = _kept(s.extent, simplify(s.extent, ranges))
+            loop = s if extent is s.extent else replace(s, extent=extent)
+            body = _tidy_block(kernel, s.body, (*path, loop), known)
+            return (loop if body is s.body else replace(loop, body=body),)
         case If():
             terms = tuple(t for t in conjuncts((simplify(s.cond, ranges),)) if t not in known)
-            cond = conjunction(terms)
+            cond = _kept(s.cond, conjunction(terms))
             if cond == TRUE:
                 return _tidy_block(kernel, s.body, path, known).stmts
             if isinstance(cond, Const):
                 return _tidy_block(kernel, s.orelse, path, known).stmts
             pure = frozenset(t for t in terms if not reads_memory(t))
             body = _tidy_block(kernel, s.body, path, known | pure)
-            return (replace(s, cond=cond, body=body, orelse=_tidy_block(kernel, s.orelse, path, known)),)
-        case Alloc():
-            b = s.buffer
-            return (Alloc(replace(b, extents=tuple(simplify(x, ranges) for x in b.extents))),)
-        case Store() | Reduce():
-            origin = s.origin
-            if origin is not None:
-                origin = Origin(origin.stmt, tuple(simplify(x, ranges) for x in origin.instance))
-            indices = tuple(tidy_value(i, ranges) for i in s.indices)
-            return (replace(s, indices=indices, value=tidy_value(s.value, ranges), origin=origin),)
+            orelse = _tidy_block(kernel, s.orelse, path, known)
+            same = cond is s.cond and body is s.body and orelse is s.orelse
+            return (s if same else replace(s, cond=cond, body=body, orelse=orelse),)
+        case Alloc() | Store() | Reduce():
+            return (map_stmt_exprs(s, lambda e: _kept(e, tidy_value(e, ranges))),)
         case _:
             return (s,)
+
+
+def _kept(before: Expr, after: Expr) -> Expr:
+    """The one before where both are equal."""
+    return before if after is before or after == before else after
 
 
 def reads_memory(e: Expr) -> bool:
@@ -312,12 +331,14 @@ def tidy_value(e: Expr, ranges: Ranges) -> Expr:
     """The subscripts in an expression simplified; arithmetic on data is left as it is."""
     if e.dtype is DType.INDEX:
         return simplify(e, ranges)
-    return map_expr(
-        e,
-        lambda x: (
-            replace(x, indices=tuple(simplify(i, ranges) for i in x.indices)) if isinstance(x, Load) else x
-        ),
-    )
+
+    def in_load(x: Expr) -> Expr:
+        if not isinstance(x, Load):
+            return x
+        indices = tuple([_kept(i, simplify(i, ranges)) for i in x.indices])
+        return x if all(map(is_, indices, x.indices)) else replace(x, indices=indices)
+
+    return map_expr(e, in_load)
 
 
 def guard(terms: Iterable[Expr], body: Block, ranges: Ranges) -> Block:

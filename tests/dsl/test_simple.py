@@ -11,7 +11,7 @@ import pytest
 from evolve.dsl import parser
 from evolve.dsl.parser import parse
 from evolve.dsl.program import Program
-from evolve.dsl.simple import read_simple
+from evolve.dsl.simple import read_line
 from evolve.ir.errors import EvolveError
 
 PROGRAMS = sorted((Path(__file__).parents[2] / "kernels" / "programs").rglob("*.dsl"))
@@ -41,7 +41,7 @@ PIECES = (
 
 def by_grammar(text: str, monkeypatch: pytest.MonkeyPatch) -> Program | tuple[object, ...]:
     with monkeypatch.context() as m:
-        m.setattr(parser, "read_simple", lambda text: None)
+        m.setattr(parser, "_line_by_line", lambda text: None)
         return outcome(text)
 
 
@@ -66,7 +66,7 @@ def test_programs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_most_statements_are_simple() -> None:
     lines = [x for p in PROGRAMS for x in p.read_text().splitlines() if x.split("#")[0].strip()]
-    simple = [x for x in lines if read_simple(x) is not None]
+    simple = [x for x in lines if read_line(x, 1) is not None]
     assert len(simple) > 0.9 * len(lines)
     assert all("specialize(" in x or "assume(" in x for x in lines if x not in simple)
 
@@ -91,11 +91,11 @@ def test_damaged_lines(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("text", ["unroll(and)", "and = unroll(a)", "unroll([a, and])", "unroll(a and b)"])
 def test_the_keyword_is_left_to_the_grammar(text: str) -> None:
-    assert read_simple(text) is None
+    assert read_line(text, 1) is None
 
 
 def test_long_lines_take_no_longer() -> None:
     start = time.process_time()
     for text in ("f(" + " " * 60_000, "a" * 60_000, "a, " * 20_000, "f(" + "[a, " * 10 + "a, " * 15_000):
-        assert read_simple(text) is None
+        assert read_line(text, 1) is None
     assert time.process_time() - start < 1.0
