@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import random
+
 import islpy as isl
 import pytest
 
-from evolve.ir.poly import IslObject, context
-from evolve.legality import last_writers
+from evolve.ir.poly import IslLimitError, IslObject, context
+from evolve.legality import flow, last_writers
 from evolve.legality.last_writers import empty, reaching
+from evolve.legality.prove import prove
+from evolve.legality.verdict import Limits
+from tests.illegal.adversary import SLOW, family, original
 
 
 def read(text: str) -> IslObject:
@@ -67,3 +72,30 @@ def test_comparing_times_agrees_with_the_search(case: str) -> None:
     latest, neither = last_writers._latest(read(sink), read(must), read(may), read(order))
     assert latest.is_equal(found) and neither.is_equal(none)
     assert not found.is_empty()
+
+
+def test_the_search_agrees_with_comparing_times_on_random_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where several writers come at the same time, which is a race if it matters, the search names one."""
+    asked = 0
+
+    def both(sink: IslObject, must: IslObject, may: IslObject, schedule: list[IslObject]) -> object:
+        nonlocal asked
+        found, none = reaching(sink, must, may, schedule)
+        when = empty()
+        for m in schedule:
+            when = when.union(isl.UnionMap.from_map(m))
+        try:
+            latest, neither = last_writers._latest(sink, must, may, when)
+        except IslLimitError:
+            return found, none
+        asked += 1
+        assert found.is_subset(latest) and found.domain().is_equal(latest.domain())
+        assert none.is_equal(neither)
+        return found, none
+
+    monkeypatch.setattr(flow, "reaching", both)
+    for seed in range(24):
+        for case in family(random.Random(f"last writers {seed}"), damaged=1):
+            if case.kernel_name not in SLOW:
+                prove(original(case.kernel_name), case.kernel, Limits(numerics=case.contract))
+    assert asked > 50
