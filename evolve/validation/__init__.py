@@ -7,7 +7,7 @@ Nothing here knows how the text was made: it imports no module of `codegen` that
 `polynomial` index expressions in one form; `formula` conditions over them; `context` what holds at a place
 `widths`     that arithmetic fits its types
 `meaning`    the text's and the kernel's index expressions and conditions as such forms
-`values`     expressions over data, compared; `places` where elements of local arrays lie
+`values`     expressions over data, compared; `elements` of arrays, `places` of local ones
 `items`      the kernel as one thread runs it; `upcoming` what comes next of it; `walk` both in step;
              `state` names, and which buffer each stands for; `statements` what one line does
 `lanes`      vector loops, statement by statement; `coordinates` of the lanes of a warp

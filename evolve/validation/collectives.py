@@ -5,6 +5,8 @@ from __future__ import annotations
 from evolve.ir.expr import Load
 from evolve.ir.stmt import For, Reduce, Store
 from evolve.ir.types import LoopKind
+from evolve.validation.elements import same_element
+from evolve.validation.forms import spelled
 from evolve.validation.formula import at_least, below
 from evolve.validation.helpers import Effect, effect_of
 from evolve.validation.items import Item, Total
@@ -23,7 +25,7 @@ from evolve.validation.text import (
     Name,
     Operation,
 )
-from evolve.validation.values import combines, is_identity, same_element, same_value, spelled
+from evolve.validation.values import combines, is_identity, same_value
 from evolve.validation.verdict import DifferenceError, UnreadError
 
 THREAD_X = LoopKind.THREAD_X

@@ -13,9 +13,12 @@ from evolve.validation.text import (
     Conditional,
     Convert,
     Declare,
+    Element,
     Expr,
     Group,
+    Invoke,
     Name,
+    Number,
     Operation,
     Stmt,
 )
@@ -72,3 +75,25 @@ def first_of_kernel(cond: Term) -> tuple[Term, Term | None]:
 
 def without_conversion(e: Expr) -> Expr:
     return e.arg if isinstance(e, Convert) else e
+
+
+def spelled(t: Expr) -> str:
+    """Roughly what the text says."""
+    match t:
+        case Number():
+            return str(t.value)
+        case Name():
+            return t.name
+        case Operation():
+            parts = [spelled(a) for a in t.args]
+            return f"{t.op}({parts[0]})" if len(parts) == 1 else f"({f' {t.op} '.join(parts)})"
+        case Element():
+            return t.base.name + "".join(f"[{spelled(i)}]" for i in t.indices)
+        case Invoke():
+            return f"{t.name}({', '.join(map(spelled, t.args))})"
+        case Conditional():
+            return f"({spelled(t.cond)} ? {spelled(t.then)} : {spelled(t.orelse)})"
+        case Convert():
+            return f"({t.type.value}){spelled(t.arg)}"
+        case _:
+            return type(t).__name__.lower()

@@ -9,6 +9,8 @@ from evolve.ir.expr import Load
 from evolve.ir.stmt import Commit, Reduce, Store, Wait
 from evolve.ir.types import DType
 from evolve.validation.context import Context
+from evolve.validation.elements import same_element
+from evolve.validation.forms import spelled
 from evolve.validation.items import Item
 from evolve.validation.lanes import distinct, reads_of
 from evolve.validation.meaning import address
@@ -30,7 +32,7 @@ from evolve.validation.text import (
     Vector,
     Wide,
 )
-from evolve.validation.values import combines, same_element, same_value, spelled
+from evolve.validation.values import combines, same_value
 from evolve.validation.verdict import DifferenceError, UnreadError
 
 _ATOMICS = {"atomicAdd": "sum", "atomicMin": "min", "atomicMax": "max"}
