@@ -26,12 +26,12 @@ from typing import Any
 
 from evolve.codegen.module import render
 from evolve.compiler.compile import Source, compile_program
-from evolve.dsl.parser import parse
+from evolve.dsl.parser import parse, parse_statement
 from evolve.frontend.lift import lift
 from evolve.ir import affine, scope
 from evolve.legality import memory
 from evolve.legality.verdict import Limits
-from evolve.transforms import apply
+from evolve.transforms import apply, edit
 from evolve.workload.model import Contract
 from tests.illegal.lifted import NAMES, source
 from tests.illegal.templates import TEMPLATES
@@ -76,13 +76,15 @@ def _lifted(kernel: str) -> Source:
 
 
 def forget() -> None:
-    """Drops verdicts and analyses that this process remembers."""
+    """Drops verdicts, analyses and what was simplified or read, which this process remembers."""
     memory.forget()
     apply.forget()
     affine._simplified.clear()
     affine._linears.clear()
     scope._outside.cache_clear()
     scope._loops_inside.clear()
+    edit._TIDIED.clear()
+    parse_statement.cache_clear()
     gc.collect()
 
 
