@@ -203,6 +203,11 @@ EQUIVALENT = {
             "the source is looked at under the same facts",
         ),
         (
+            "last_writers._latest",
+            "not raised: raise NonAffineError('isl finds no latest time among those of writers')",
+            "no times are known of which isl finds no latest",
+        ),
+        (
             "limits._lanes",
             "without `x & x - 1` of x * y != WARP or x & x - 1",
             "factors of a power of two are powers of two",
