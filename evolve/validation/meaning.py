@@ -102,7 +102,8 @@ def _natural(value: Poly, dtype: object, ctx: Context, place: Place) -> None:
 
 
 def _fits(st: State, value: Poly, dtype: object, place: Place) -> None:
-    if dtype in NARROW and not st.widths.fits(value, place.context.ranges, DType(dtype)):
+    ctx = place.context
+    if dtype in NARROW and not st.widths.fits(value, ctx.ranges, DType(dtype), ctx.facts):
         raise UnreadError(f"{value.text} may not fit 32 bits", place.line)
 
 

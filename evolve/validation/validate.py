@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import prod
 
 from evolve.codegen.rendered import Rendered, RenderedLaunch, RenderedVariant
-from evolve.ir.expr import TRUE, Binary, BinaryOp, Const, Find, conjunction
+from evolve.ir.expr import TRUE, Binary, BinaryOp, Const, Find, Var, conjunction
 from evolve.ir.expr import Expr as Term
 from evolve.ir.kernel import Kernel, Module, Variant
 from evolve.ir.poly import fixed_scalars
@@ -97,6 +97,17 @@ def _at_most(t: Term) -> tuple[Term, int] | None:
             return None
 
 
+def _multiple(t: Term) -> tuple[str, int]:
+    """A size, at least 1, that is a multiple of a number and so not less; an empty name for other facts."""
+    match t:
+        case Binary(
+            BinaryOp.EQ, Binary(BinaryOp.MOD, Var(name), Const(value=int() as d)), Const(value=0)
+        ) if d > 0:
+            return name, d
+        case _:
+            return "", 1
+
+
 def compare(kernel: Kernel, function: Function, launch: RenderedLaunch, guard: Term) -> None:
     """Raises DifferenceError or UnreadError unless the function does what the kernel does."""
     for leaf, _ in leaves(kernel.body):
@@ -140,6 +151,7 @@ def compare(kernel: Kernel, function: Function, launch: RenderedLaunch, guard: T
         extents={a.value: n for a, n in state.grid.items()},
         reads=reads,
         asked=polys,
+        least={n: d for n, d in map(_multiple, conjuncts(kernel.assumptions)) if n},
     )
     _bind_parameters(state, function, launch)
     allowed, threads = threads_allowed(function), prod(state.block.values())

@@ -8,10 +8,12 @@ by term, or less.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from math import prod
 
 from evolve.ir.types import DType
+from evolve.validation.formula import Compare, Formula
 from evolve.validation.polynomial import Atom, Poly, Ranges, bounds
 
 Sizes = Mapping[tuple[str, ...], Fraction]
@@ -32,10 +34,32 @@ class Widths:
     extents: dict[str, Poly] = field(default_factory=dict)
     reads: Mapping[str, tuple[Poly, Poly]] = field(default_factory=dict)
     asked: Sequence[tuple[Poly, int]] = ()
+    least: Mapping[str, int] = field(default_factory=dict)
+    """What sizes are at least, where that is more than 1."""
     known: dict[str, bool] = field(default_factory=dict)
 
-    def fits(self, p: Poly, ranges: Ranges, dtype: DType) -> bool:
-        """Whether the value is one of the type, which has 32 bits."""
+    def fits(self, p: Poly, ranges: Ranges, dtype: DType, facts: Sequence[Formula] = ()) -> bool:
+        """Whether the value is one of the type, which has 32 bits. `facts` may say more of what counts."""
+        if self._fits(p, ranges, dtype):
+            return True
+        closer = self._closer(p, facts)
+        return bool(closer) and replace(self, extents={**self.extents, **closer}, known={})._fits(
+            p, ranges, dtype
+        )
+
+    def _closer(self, p: Poly, facts: Sequence[Formula]) -> dict[str, Poly]:
+        """What variables stay below by the last fact that bounds each from above."""
+        out: dict[str, Poly] = {}
+        for a in p.atoms():
+            v = Poly({(a,): 1})
+            for f in facts:
+                if a.label in self.extents and isinstance(f, Compare) and f.op == ">=":
+                    rest = f.poly + v
+                    if f.poly.terms.get((a,)) == -1 and a not in rest.atoms():
+                        out[a.label] = rest.plus(1)
+        return out
+
+    def _fits(self, p: Poly, ranges: Ranges, dtype: DType) -> bool:
         least, most = NARROW[dtype]
         low, high = bounds(p, ranges)
         if low is not None and high is not None:
@@ -56,8 +80,8 @@ class Widths:
             asked = _exact(g, self.sizes)
             if asked is None:
                 continue
-            forms = (most, *(_enlarged(most, asked, constants=x) for x in (False, True)))
-            if any(_within(x, asked, c, limit) for x in forms):
+            forms = (most, *(_enlarged(most, asked, self.least, constants=x) for x in (False, True)))
+            if any(_within(x, asked, c, limit, self.least) for x in forms):
                 return True
         return all(k <= 0 for m, k in most.items() if m) and sum(most.values(), Fraction(0)) <= limit
 
@@ -110,7 +134,7 @@ class Widths:
         return None if low is None or low < 0 else {(): Fraction(low)}
 
 
-def _within(most: Sizes, asked: Sizes, c: int, limit: int) -> bool:
+def _within(most: Sizes, asked: Sizes, c: int, limit: int, least: Mapping[str, int]) -> bool:
     """Whether `asked <= c` keeps what is at most `most` within the limit."""
     # The least multiple of it that is the expression, product by product, or more.
     shared = [k / asked[m] for m, k in most.items() if m and k > 0 and asked.get(m, 0) > 0]
@@ -120,18 +144,20 @@ def _within(most: Sizes, asked: Sizes, c: int, limit: int) -> bool:
     left = _minus(most, {m: times * k for m, k in asked.items()})
     if any(k > 0 for m, k in left.items() if m):
         return False
-    # All products of sizes are at least 1.
-    return times * c + sum(left.values(), Fraction(0)) <= limit
+    rest = (k * prod(least.get(x, 1) for x in m) for m, k in left.items())
+    return times * c + sum(rest, Fraction(0)) <= limit
 
 
-def _enlarged(most: Sizes, asked: Sizes, *, constants: bool) -> Sizes:
-    """Products that the condition does not have, multiplied by sizes, which are at least 1, until it does."""
+def _enlarged(most: Sizes, asked: Sizes, least: Mapping[str, int], *, constants: bool) -> Sizes:
+    """Products that the condition does not have, times sizes, over the least these are, until it does."""
     out: dict[tuple[str, ...], Fraction] = {}
     for m, k in most.items():
         into = m
         if k > 0 and m not in asked and (m or constants):
             larger = [n for n in asked if asked[n] > 0 and _divides(m, n)]
             into = min(larger, key=len, default=m)
+            for x in set(into):
+                k /= least.get(x, 1) ** (into.count(x) - m.count(x))
         out[into] = out.get(into, Fraction(0)) + k
     return out
 
