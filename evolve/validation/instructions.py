@@ -64,6 +64,9 @@ _STORE = re.compile(
 def check_directives(text: str, functions: list[Function]) -> None:
     """Raises UnreadError for directives before the end of the functions whose meaning is not known."""
     last = max(f.line + f.text.count("\n") for f in functions)
+    head = "\n".join(text.splitlines()[:last])
+    if "/*" in head or "%:" in head or "??" in head:
+        raise UnreadError("a comment or a directive that is written oddly")
     for block in _blocks(text.splitlines()[:last]):
         if hashlib.sha256(block.encode()).hexdigest() in KNOWN:
             continue
@@ -154,5 +157,8 @@ def conversion(f: Function) -> tuple[DType, DType] | None:
 
 def threads_allowed(f: Function) -> int | None:
     """What `__launch_bounds__` lets a block have."""
-    m = re.search(r"__launch_bounds__\((\d+)", f.text.partition("{")[0])
-    return int(m[1]) if m else None
+    head = f.text.partition("{")[0]
+    found = re.findall(r"__launch_bounds__\((\d+)(?:, \d+)?\)", head)
+    if head.count("__launch_bounds__") != len(found) or len(found) > 1:
+        raise UnreadError("launch bounds of another form", f.line)
+    return int(found[0]) if found else None

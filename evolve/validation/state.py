@@ -92,6 +92,8 @@ class Place:
     loops: tuple[str, ...] = ()
     divergent: frozenset[LoopKind] = frozenset()
     line: int = 0
+    conditions: tuple[int, ...] = ()
+    """The sides of conditions that it stands on, by numbers of their own, outermost first."""
 
 
 @dataclass
@@ -221,7 +223,8 @@ class State:
         if held.stale or (changes and held.loops != place.loops):
             raise UnreadError(f"{of.name} keeps what may have changed since", place.line)
         before = held.place
-        if before is not None and self.in_memory(held) and before.context.facts != place.context.facts:
+        here = (place.loops, place.conditions)
+        if before is not None and self.in_memory(held) and (before.loops, before.conditions) != here:
             raise UnreadError(f"{of.name} is loaded under other conditions than it is used", place.line)
         held.used.add(lane)
         return self.resolved(value, place)

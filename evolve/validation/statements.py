@@ -43,7 +43,7 @@ def bind_vector(st: State, s: Declare, place: Place) -> None:
     """`float4 v;`, or a vector that is loaded."""
     assert isinstance(s.type, Vector)
     if s.init is None:
-        st.names[s.key] = Alias([None] * s.type.lanes, place.loops, frozenset(), True)
+        st.names[s.key] = Alias([None] * s.type.lanes, place.loops, frozenset(), True, place)
         return
     if not isinstance(s.init, Wide) or not s.const:
         raise UnreadError(f"{s.name} begins as something else than what is loaded", place.line)

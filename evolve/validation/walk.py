@@ -129,8 +129,10 @@ class Walk(Upcoming):
             return -1
         if s.type in (DType.I32, DType.I64):
             try:
-                st.names[s.key] = Index(index(st, s.init, place))
-                return -1
+                value = index(st, s.init, place)
+                if not any(a.kind == "read" for a in value.atoms()):
+                    st.names[s.key] = Index(value)
+                    return -1
             except UnreadError:
                 pass
         st.names[s.key] = st.alias([s.init], place, is_vector=False)
@@ -139,7 +141,9 @@ class Walk(Upcoming):
     def _lane(self, s: Assign, name: Name, place: Place) -> None:
         held = self.state.binding(name, place.line)
         assert isinstance(s.target, Lane)
-        if not isinstance(held, Alias) or s.op or not held.is_vector or held.loops != place.loops:
+        if not isinstance(held, Alias) or s.op or not held.is_vector or held.place is None:
+            raise UnreadError(f"{name.name} is changed", place.line)
+        if (held.loops, held.place.conditions) != (place.loops, place.conditions):
             raise UnreadError(f"{name.name} is changed", place.line)
         held.values[s.target.lane] = s.value
         held.reads |= frozenset(self.state.read_by(s.value))
@@ -175,8 +179,8 @@ class Walk(Upcoming):
         """Either side is compared with the same items."""
         divergent = place.divergent | _axes(f)
         self.expose(left, place)
-        under = replace(place, context=place.context.given(f), divergent=divergent)
-        other = replace(place, context=place.context.given(negation(f)), divergent=divergent)
+        under = self._side(replace(place, context=place.context.given(f), divergent=divergent))
+        other = self._side(replace(place, context=place.context.given(negation(f)), divergent=divergent))
         done = self.consume(s.then, left, under)
         if not done and s.orelse:
             done = self.consume(s.orelse, left, other)
@@ -187,6 +191,11 @@ class Walk(Upcoming):
         root = left[done - 1].root if done else -1
         del left[:done]
         return root
+
+    def _side(self, place: Place) -> Place:
+        """One side of a condition."""
+        self.state.serial += 1
+        return replace(place, conditions=(*place.conditions, self.state.serial))
 
     def _of_data(self, s: Branch, left: list[Item], place: Place) -> int:
         """A condition on data must be the kernel's own."""
@@ -205,8 +214,8 @@ class Walk(Upcoming):
         else:
             same_value(st, s.cond, cond, head.env, place)
             then = [replace(head, stmt=head.stmt.body)]
-        self.exact(s.then, then, inner)
-        self.exact(s.orelse, [replace(head, stmt=head.stmt.orelse)], inner)
+        self.exact(s.then, then, self._side(inner))
+        self.exact(s.orelse, [replace(head, stmt=head.stmt.orelse)], self._side(inner))
         return left.pop(0).root
 
     # ---- loops

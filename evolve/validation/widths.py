@@ -19,8 +19,8 @@ from evolve.validation.polynomial import Atom, Poly, Ranges, bounds
 Sizes = Mapping[tuple[str, ...], Fraction]
 """Coefficients by product of sizes; () is the constant."""
 MOST = 2**31 - 1
-NARROW = {DType.I32: (-(2**31), MOST), DType.U32: (0, 2**32 - 1)}
-"""What integers of 32 bits can be."""
+NARROW = {DType.I32: (-(2**31), MOST), DType.U32: (0, 2**32 - 1), DType.U8: (0, 255)}
+"""What integers of 32 bits and fewer can be."""
 
 
 @dataclass

@@ -144,6 +144,24 @@ EDITS = (
         "an index that is computed in 32 bits", "template embedding 0", "(long long)ids[t] * d", "ids[t] * d"
     ),
     Edit("more than 32 bits between", "template gelu 0", "idx_o * 64", "idx_o * 64 * 2 / 2"),
+    Edit(
+        "a lane that one thread sets",
+        "softmax",
+        "y4.x = expf(x_row[c_3_oo][0] - m) / s;",
+        "if (tx == 7) { y4.x = expf(x_row[c_3_oo][0] - m) / s; }",
+    ),
+    Edit(
+        "a coordinate cut to a byte", "softmax", "int tx = threadIdx.x", "int tx = (unsigned char)threadIdx.x"
+    ),
+    Edit("a coordinate in a byte", "softmax", "const int tx = t", "const unsigned char tx = t"),
+    Edit(
+        "an integer load of what is not there",
+        "histogram",
+        "    __syncthreads();",
+        "    const int junk = x[n + 100000];\n    __syncthreads();",
+    ),
+    Edit("bounds that are computed", "softmax", "__launch_bounds__(512)", "__launch_bounds__(512 / 8)"),
+    Edit("a comment before a directive", "softmax", 'extern "C"', '/**/#ifdef X\n/**/#endif\nextern "C"'),
     Edit("fewer threads allowed", "saxpy", "__launch_bounds__(256)", "__launch_bounds__(128)"),
     Edit("an instruction of another width", "layernorm-y-last", ".v4.f32", ".v2.f32"),
     Edit("an instruction that stores elsewhere", "layernorm-y-last", "[%0], {%1", "[%1], {%1"),
