@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from evolve.ir.types import DType
-from evolve.validation.text import Function
+from evolve.validation.text import Function, Pointer
 from evolve.validation.verdict import DifferenceError, UnreadError
 
 KNOWN = {
@@ -71,8 +71,13 @@ def check_directives(text: str, functions: list[Function]) -> None:
         if hashlib.sha256(block.encode()).hexdigest() in KNOWN:
             continue
         name, constant = _access(block)
-        if constant:
-            _check_constant(name, text, functions)
+        _check_uses(name, functions, constant=constant)
+        everywhere, known = (
+            len(re.findall(rf"\b{name}\b", x)) for x in (head, "".join(f.text for f in functions))
+        )
+        # Its two definitions are the others.
+        if everywhere != known + 2:
+            raise UnreadError(f"{name} outside of a kernel")
 
 
 def _blocks(lines: list[str]) -> Iterator[str]:
@@ -140,14 +145,17 @@ def _access(block: str) -> tuple[str, bool]:
     return name, bool(code["nc"])
 
 
-def _check_constant(name: str, text: str, functions: list[Function]) -> None:
-    """Such loads are of arrays that the function takes as constant, which the compiler then sees to."""
+def _check_uses(name: str, functions: list[Function], *, constant: bool) -> None:
+    """Such accesses are to global memory; loads by the read-only path to what the function takes as const,
+    which is then compared with what the kernel writes."""
     for f in functions:
-        head = f.text.partition("{")[0]
-        for use in re.finditer(rf"\b{name}\(", f.text):
-            m = re.match(r"(?:reinterpret_cast<const \w+\*>\()?&(\w+)\[", f.text[use.end() :])
-            if m is None or not re.search(rf"\bconst [\w ]+\* __restrict__ {m[1]}\b", head):
-                raise DifferenceError(f"{name} loads what the kernel may write")
+        arrays = {p.name: p.key for p in f.params if isinstance(p.type, Pointer)}
+        for use in re.finditer(rf"\b{name}\b", f.text):
+            m = re.match(r"\((?:reinterpret_cast<(?:const )?\w+\*>\()?&(\w+)\[", f.text[use.end() :])
+            if m is None or m[1] not in arrays:
+                raise DifferenceError(f"{name} is not of an array in global memory", f.line)
+            if constant and arrays[m[1]] not in f.readonly:
+                raise DifferenceError(f"{name} loads what the kernel may write", f.line)
 
 
 def conversion(f: Function) -> tuple[DType, DType] | None:

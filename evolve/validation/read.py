@@ -22,6 +22,7 @@ from evolve.validation.text import (
     Expr,
     Function,
     Group,
+    Hinted,
     Invoke,
     Lane,
     Loop,
@@ -96,7 +97,9 @@ class TextReader:
         self._lines = text.splitlines()
         self._cursors: dict[str, Any] = {}
         self._functions: dict[str, Function] = {}
-        self._offsets: dict[int, int] = {}
+        self._overloaded: set[str] = set()
+        self._hinted: list[Hinted] = []
+        self._parameters: set[str] = set()
         self._find(parsed.root)
 
     def _find(self, cursor: Any) -> None:
@@ -106,28 +109,56 @@ class TextReader:
             if kind(c) in ("LINKAGE_SPEC", "UNEXPOSED_DECL"):
                 self._find(c)
             elif kind(c) == "FUNCTION_DECL" and c.is_definition():
+                if c.spelling in self._cursors:
+                    self._overloaded.add(c.spelling)
                 self._cursors[c.spelling] = c
+
+    def kernel(self, name: str) -> Function:
+        """A function of the text that can be launched by its name."""
+        found, c = self.function(name), self._cursors[name]
+        if "CUDAGLOBAL_ATTR" not in map(kind, children(c)) or c.mangled_name != name:
+            raise UnreadError(f"{name} is not a kernel of that name", found.line)
+        return found
 
     def function(self, name: str) -> Function:
         """A function of the text."""
         if name not in self._cursors:
             raise UnreadError(f"the text defines no function {name}")
+        if name in self._overloaded:
+            raise UnreadError(f"the text defines {name} more than once")
         if name not in self._functions:
             c = self._cursors[name]
             params: list[Name] = []
             references: set[int] = set()
+            readonly: set[int] = set()
+            # A function that this one calls is read while this one is.
+            outer = self._hinted, self._parameters
+            self._hinted, self._parameters = [], set()
             body: tuple[Stmt, ...] = ()
             for part in children(c):
                 if kind(part) == "PARM_DECL":
                     params.append(Name(part.hash, part.spelling, self._type(part.type, part)))
                     if part.type.kind.name == "LVALUEREFERENCE":
                         references.add(part.hash)
+                    if part.type.get_pointee().is_const_qualified():
+                        readonly.add(part.hash)
+                    self._parameters.add(part.spelling)
                 elif kind(part) == "COMPOUND_STMT":
                     body = self._body(part)
             first, last = c.extent.start.line - LINES, c.extent.end.line - LINES
             text = "\n".join(self._lines[first - 1 : last])
             by_reference = frozenset(references)
-            self._functions[name] = Function(c.spelling, tuple(params), body, first, text, by_reference)
+            self._functions[name] = Function(
+                c.spelling,
+                tuple(params),
+                body,
+                first,
+                text,
+                by_reference,
+                frozenset(readonly),
+                tuple(self._hinted),
+            )
+            self._hinted, self._parameters = outer
         return self._functions[name]
 
     # ---- types
@@ -216,6 +247,8 @@ class TextReader:
         line = self._line(d)
         if kind(d) != "VAR_DECL":
             raise UnreadError(f"declaration of {d.spelling}", line)
+        if d.spelling in self._parameters:
+            raise UnreadError(f"{d.spelling} hides a parameter", line)
         attributes = {kind(a): a for a in children(d)}
         shared = "CUDASHARED_ATTR" in attributes
         if d.storage_class.name == "STATIC" and not shared:
@@ -397,6 +430,12 @@ class TextReader:
             raise UnreadError(f"operator {op}", line)
         return Operation(op, (left, right), self._type(c.type, c))
 
+    def _keep_hint(self, at: Address, constant: bool, line: int) -> None:
+        element = at.of.first if isinstance(at.of, Wide) else at.of
+        if not isinstance(element, Element):
+            raise UnreadError("an access with a hint to this", line)
+        self._hinted.append(Hinted(element.base, constant, line))
+
     def _call(self, c: Any) -> Expr:
         name, line = c.spelling, self._line(c)
         if name in _CONSTANTS:
@@ -413,8 +452,10 @@ class TextReader:
         if name == "operator=" and len(args) == 2:  # of vectors
             return Assign("", args[0], args[1], line)
         if name in _LOADS and isinstance(args[0], Address):
+            self._keep_hint(args[0], name == "__ldg", line)
             return args[0].of
         if name in _STORES and isinstance(args[0], Address):
+            self._keep_hint(args[0], False, line)
             return Assign("", args[0].of, args[1], line)
         definition = self.function(name) if name in self._cursors else None
         return Invoke(name, args, self._type(c.type, c), definition)

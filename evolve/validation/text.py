@@ -218,6 +218,15 @@ class Group:
 Stmt: TypeAlias = Declare | Evaluate | Assign | Branch | Loop | While | Return | Group
 
 
+@dataclass(frozen=True)
+class Hinted:
+    """An access of an element of `base`; `constant` where the load is by the read-only path."""
+
+    base: Name
+    constant: bool
+    line: int
+
+
 @dataclass(frozen=True, eq=False)
 class Function:
     """A kernel or a device function. Two are equal when they are one. `text` is its text."""
@@ -229,3 +238,7 @@ class Function:
     text: str = ""
     references: frozenset[int] = frozenset()
     """Keys of parameters that are references."""
+    readonly: frozenset[int] = frozenset()
+    """Keys of parameters that point to what is const: a compiler may load it by the read-only path."""
+    hinted: tuple[Hinted, ...] = ()
+    """Accesses by functions that work on global memory alone."""

@@ -58,13 +58,13 @@ def _read_back(text: str, variants: Sequence[tuple[Variant, RenderedVariant]]) -
     line = 0
     try:
         reader = TextReader(text)
-        functions = [reader.function(x.kernel) for _, made in variants for x in made.launches]
+        functions = [reader.kernel(x.kernel) for _, made in variants for x in made.launches]
         if functions:
             check_directives(text, functions)
         for variant, made in variants:
             _check_guard(variant.guard, variant.kernels, made.guard)
             for kernel, launch in zip(variant.kernels, made.launches, strict=True):
-                function = reader.function(launch.kernel)
+                function = reader.kernel(launch.kernel)
                 line = function.line
                 compare(kernel, function, launch, made.guard)
     except DifferenceError as e:
@@ -154,6 +154,7 @@ def compare(kernel: Kernel, function: Function, launch: RenderedLaunch, guard: T
         least={n: d for n, d in map(_multiple, conjuncts(kernel.assumptions)) if n},
     )
     _bind_parameters(state, function, launch)
+    _check_hints(state, function)
     allowed, threads = threads_allowed(function), prod(state.block.values())
     if allowed is not None and allowed < threads:
         raise DifferenceError(f"__launch_bounds__({allowed}) and {threads} threads")
@@ -200,6 +201,8 @@ def _bind_parameters(state: State, function: Function, launch: RenderedLaunch) -
         if given.name in {b.name for b in state.kernel.buffers}:
             if not array or element is not state.buffers[given.name].dtype:
                 raise DifferenceError(f"parameter {p.name} has another type")
+            if p.key in function.readonly and given.name not in state.constants:
+                raise DifferenceError(f"{p.name} is const and is written", function.line)
             state.names[p.key] = Parameter(given.name, True)
             continue
         scalar = state.kernel.scalar(given.name)
@@ -209,6 +212,16 @@ def _bind_parameters(state: State, function: Function, launch: RenderedLaunch) -
             state.names[p.key] = Index(state.sizes[given.name])
         else:
             state.names[p.key] = Parameter(given.name, False)
+
+
+def _check_hints(state: State, function: Function) -> None:
+    """What has a hint is global memory, and what is loaded by the read-only path nobody writes meanwhile."""
+    for x in function.hinted:
+        held = state.names.get(x.base.key)
+        if not isinstance(held, Parameter) or not held.is_array:
+            raise DifferenceError(f"{x.base.name} is not in global memory", x.line)
+        if x.constant and held.name not in state.constants:
+            raise DifferenceError(f"{x.base.name} is loaded as constant and is written", x.line)
 
 
 def _check_memory(state: State, launch: RenderedLaunch) -> None:

@@ -151,14 +151,15 @@ class Walk(Upcoming):
     # ---- barriers
 
     def barrier(self, left: list[Item], place: Place) -> int:
+        # Two barriers on two sides of a condition are not one that all threads reach.
+        if place.divergent:
+            raise DifferenceError("a barrier that not all threads reach", place.line)
         head = self.expose(left, place)
         while head is not None and not isinstance(head.stmt, Barrier) and self.drop_dead(left, place):
             head = self.expose(left, place)
         self.state.met()
         if head is not None and isinstance(head.stmt, Barrier) and not head.guards:
             return left.pop(0).root
-        if place.divergent:
-            raise DifferenceError("a barrier that not all threads reach", place.line)
         return -1
 
     # ---- conditions

@@ -13,7 +13,7 @@ from evolve.codegen.prelude import prelude
 from evolve.codegen.vectors import VECTOR_TYPES
 from evolve.ir.types import Cache, DType, Priority
 from evolve.validation.instructions import check_directives
-from evolve.validation.text import Function
+from evolve.validation.text import Function, Name, Pointer
 from evolve.validation.verdict import DifferenceError, UnreadError
 
 TYPES = sorted({(t, 1) for t, _ in VECTOR_TYPES if t is not DType.BOOL} | set(VECTOR_TYPES), key=str)
@@ -23,8 +23,10 @@ STORE = Hinted(DType.F32, 2, Cache.NO_ALLOCATE, Priority.EVICT_FIRST, False)
 
 
 def check(text: str, body: str = "f(const float* __restrict__ x, float* __restrict__ y) {}") -> None:
-    lines = text.count("\n") + 1
-    check_directives(f"{text}\n{body}", [Function("f", (), (), lines, body)])
+    lines = text.count("\n") + 2
+    x, y = (Name(i, name, Pointer(DType.F32)) for i, name in enumerate("xy"))
+    function = Function("f", (x, y), (), lines, body, readonly=frozenset({x.key}))
+    check_directives(f"{text}\n{body}", [function])
 
 
 @pytest.mark.parametrize("text", [ASYNCHRONOUS, PREFETCH, prelude("INFINITY"), prelude("NAN")])
@@ -77,8 +79,14 @@ def test_a_load_of_what_nobody_writes_is_of_a_constant_array() -> None:
     text = Hinted(DType.F32, 1, Cache.EVICT_FIRST, Priority.NORMAL, True, True).text("access")
     head = "f(const float* __restrict__ x, float* __restrict__ y) {"
     check(text, f"{head} y[0] = access(&x[0]); }}")
-    with pytest.raises(DifferenceError):
-        check(text, f"{head} y[0] = access(&y[1]); }}")
+    for wrong in ("access(&y[1])", "access(&z[1])", "access(x)"):
+        with pytest.raises(DifferenceError):
+            check(text, f"{head} y[0] = {wrong}; }}")
+    with pytest.raises(UnreadError):
+        check(
+            f"{text}\nint also(const float* x) {{ return access(&x[0]); }}\n",
+            f"{head} y[0] = access(&x[0]); }}",
+        )
 
 
 def test_other_directives_are_not_read() -> None:

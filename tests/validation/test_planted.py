@@ -41,6 +41,32 @@ EDITS = (
     Edit("barrier left out", "transpose", "__syncthreads();", ""),
     Edit("barrier of a loop left out", "template matmul 3", "__syncthreads();", "", 1),
     Edit("barrier under a condition", "transpose", "__syncthreads();", "if (tx < 8) { __syncthreads(); }"),
+    Edit(
+        "a barrier on either side of a condition",
+        "transpose",
+        "__syncthreads();",
+        "if (tx < 8) { __syncthreads(); } else { __syncthreads(); }",
+    ),
+    Edit(
+        "a read-only load of what is written",
+        "saxpy",
+        "+ y[i_oo * 1024 + i_oi * 256 + tx]",
+        "+ __ldg(&y[i_oo * 1024 + i_oi * 256 + tx])",
+    ),
+    Edit(
+        "a hint for what is shared",
+        "transpose",
+        "x_tile[tx * 4][j_io * 16 + ty]",
+        "__ldcg(&x_tile[tx * 4][j_io * 16 + ty])",
+    ),
+    Edit(
+        "a name that hides a parameter",
+        "saxpy",
+        "    const int tx",
+        "    if (n < 0) { float y[4]; }\n    const int tx",
+    ),
+    Edit("no kernel", "saxpy", "__global__", "__device__"),
+    Edit("a name of C++", "saxpy", 'extern "C" __global__', "__global__"),
     Edit("wait left out", "template matmul 3", "__pipeline_wait_prior(1);", "", 1),
     Edit(
         "wait for too little",
@@ -192,3 +218,12 @@ def test_an_error_of_the_renderer_is_found(p: Planted, monkeypatch: pytest.Monke
     assert validate_kernel(kernel, *render_kernel(kernel)).proved
     monkeypatch.setattr(p.owner, p.method, p.change(getattr(p.owner, p.method)))
     assert not validate_kernel(kernel, *render_kernel(kernel)).proved
+
+
+def test_an_array_that_is_const_and_is_written() -> None:
+    """A compiler may load it by the read-only path, whatever is cast away where it is written."""
+    text = made("saxpy").rendered.text
+    for old, new in ((" float* __restrict__ y", " const float* __restrict__ y"), (" y[", " ((float*)y)[")):
+        assert old in text
+        text = text.replace(old, new, 1)
+    assert str(made("saxpy").read_back(text)).endswith("y is const and is written")
