@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from evolve.ir.expr import Cast, Expr, Load
 from evolve.ir.kernel import Kernel
-from evolve.ir.stmt import Alloc, Buffer, Leaf, Stmt, Store
+from evolve.ir.stmt import Alloc, Leaf, Stmt, Store
 from evolve.ir.types import DType, Space
 from evolve.ir.visit import leaves, local_buffers, map_block_exprs, map_expr, rewrite
 
@@ -26,11 +26,6 @@ def copied(leaf: Leaf) -> Load | None:
     if isinstance(value, Cast) and {value.dtype, value.arg.dtype} == {DType.F32, NARROW}:
         value = value.arg
     return value if isinstance(value, Load) else None
-
-
-def narrow_buffers(kernel: Kernel) -> tuple[Buffer, ...]:
-    """The buffers that hold bfloat16."""
-    return tuple(b for b in local_buffers(kernel.body).values() if b.dtype is NARROW)
 
 
 def can_narrow(kernel: Kernel, buffer: str) -> bool:

@@ -293,10 +293,6 @@ class Model:
         """Instances to times, all of one length."""
         return times_of(st.frame, self.padded(st.time, tail), st.instances)
 
-    def moment_map(self, st: Statement | BarrierPoint, length: int) -> IslObject:
-        """Instances to the first components of their times, `length` of them."""
-        return times_of(st.frame, (*st.time, *(0,) * length)[:length], st.instances)
-
     def lasts(self, st: Statement) -> bool:
         """Whether it is a copy that is only started where it stands."""
         return st.name in self._landings

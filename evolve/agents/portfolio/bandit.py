@@ -26,7 +26,7 @@ Schoenauer, Sebag, 2010).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -160,11 +160,6 @@ def rests(arm: str, pulls: Sequence[Pull], asks: int) -> bool:
     count = failures(arm, pulls)
     rest = 0 if count < FAILURES else min(MOST_REST, 1 << (count - FAILURES))
     return asks < _closed(last) + (MOST_REST if last.failed == "for-good" else rest)
-
-
-def shares(arms: Sequence[str], pulls: Sequence[Pull]) -> Mapping[str, int]:
-    """Asks of each arm, those not answered yet included."""
-    return {arm: sum(pull.arm == arm for pull in pulls) for arm in arms}
 
 
 def _closed(pull: Pull) -> int:
