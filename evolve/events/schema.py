@@ -281,7 +281,8 @@ class Exchanged(Model):
     `held` is what the answer was held to (grammar, schema or nothing), `seed` that of its sampling. `prompt`
     is the blob of a JSON list of messages, `answer` that of the text; it is None where `fault`
     (`llm.faults.KINDS`) came instead. Tokens are those that the server tells, `counted` those by the rule
-    where it tells none. `usd` is None where no price is known.
+    where it tells none: where there is no answer, as many as it may have had. `usd` is None where no price is
+    known.
     """
 
     kind: Literal["exchanged"] = "exchanged"

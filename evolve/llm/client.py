@@ -193,7 +193,8 @@ def _read(reply: Mapping[str, Any]) -> Answer:
     tokens = Tokens(reply.get("prompt_tokens"), reply.get("completion_tokens"), reply.get("cached_tokens"))
     if "fault" in reply:
         after_s, usd = reply.get("after_s", 0.0), reply.get("usd")
-        raise Fault(reply["fault"], reply["message"], after_s, tokens, seconds, usd)
+        unspent = reply.get("unspent", False)
+        raise Fault(reply["fault"], reply["message"], after_s, tokens, seconds, usd, unspent)
     return Answer(reply["text"], reply["finish"] == "cut", tokens, seconds, reply.get("usd"))
 
 

@@ -3,8 +3,9 @@
 It reads one JSON object a line: a request (`protocols.reply.Asked` with an `id`), a page that is sought
 (`{id, look, body, limit_s}`), `{id, about, limit_s}` or `{cancel: id}`. It answers with one a line as answers
 come, `{id, text, finish, seconds, prompt_tokens, completion_tokens, cached_tokens, usd}`, or `{id, fault,
-message, after_s, seconds}` with what it cost all the same. Keys come in its environment; those of its model
-leave it in requests only, the others nowhere: whatever a server answers, a key's text is blotted out.
+message, after_s, seconds, unspent}` with what it cost all the same. Keys come in its environment; those of
+its model leave it in requests only, the others nowhere: whatever a server answers, a key's text is blotted
+out.
 
 A client library is imported here alone, so the process that searches stays light, has no threads or
 sockets of a client when it forks, and can give up on a request whatever the client does with it.
@@ -29,7 +30,7 @@ from typing import Any
 
 from evolve.llm.keys import take_keys
 from evolve.llm.protocols import looking, prices
-from evolve.llm.protocols.reply import Asked, Reader, Reply, Speaker, fault
+from evolve.llm.protocols.reply import UNSPENT, Asked, Reader, Reply, Speaker, fault
 
 _SPOKEN = {"openai": "openai_chat", "anthropic": "anthropic_messages", "litellm": "through_litellm"}
 """The module of `protocols` for each package."""
@@ -83,6 +84,7 @@ def _open(
         ask = spoken.speaker(model if client == "litellm" else model.partition("/")[2], held, base)
     except Exception as error:  # an installation that is not whole
         why = fault("client-died", f"the package {client} cannot be used: {type(error).__name__}: {error}")
+        why |= UNSPENT
 
         async def no(asked: Asked) -> Reply:
             return why

@@ -20,6 +20,7 @@ Kind = Literal[
     "bad-request",
     "limit",
     "client-died",
+    "given-up",
 ]
 KINDS: tuple[str, ...] = get_args(Kind)
 
@@ -54,7 +55,8 @@ NONE = Tokens()
 
 class Fault(Exception):  # noqa: N818  (the model's or the network's, and the run goes on)
     """A request without a usable answer. `after_s`: how long the server wants to be left alone; `tokens`,
-    `seconds` and `usd` are what it cost all the same, as far as that is known."""
+    `seconds` and `usd` are what it cost all the same, as far as that is known; `unspent`: the server was not
+    reached, or did nothing for it, so it cost nothing. Of any other a server may bill what was generated."""
 
     def __init__(
         self,
@@ -64,12 +66,14 @@ class Fault(Exception):  # noqa: N818  (the model's or the network's, and the ru
         tokens: Tokens = NONE,
         seconds: float = 0.0,
         usd: float | None = None,
+        unspent: bool = False,
     ) -> None:
         super().__init__(message)
         self.kind = kind if kind in KINDS else "malformed"
         self.message = message
         self.after_s = after_s
         self.tokens, self.seconds, self.usd = tokens, seconds, usd
+        self.unspent = unspent
 
     @property
     def again(self) -> bool:

@@ -48,7 +48,7 @@ def _ledger_line(one: Mapping[str, Any]) -> str:
     faults = ", ".join(f"{count} {kind}" for kind, count in one["faults"].items())
     lost = f"; no answer: {faults}" if faults else ""
     tokens = f"{_count(one['prompt_tokens'])} tokens in{cached}, {_count(one['completion_tokens'])} out"
-    tokens += f" and some {one['counted']} not told" if one.get("counted") else ""
+    tokens += f" and at most {one['counted']} not told" if one.get("counted") else ""
     price = "price unknown" if one.get("usd") is None else f"{one['usd']:.4f} USD"
     slow = "" if one.get("median_answer_s") is None else f" (an answer in {one['median_answer_s']:.1f} s)"
     answers = f"{one['answered']} answers to {one['requests']} requests in {one['seconds']:.1f} s{slow}"

@@ -18,7 +18,7 @@ def ledger(exchanges: Iterable[Exchanged]) -> list[dict[str, Any]]:
     """One entry a model, a person being none: requests, faults by kind, tokens, seconds.
 
     A sum of tokens is None where no answer told any, `usd` None where no price is known. `counted` tokens are
-    those of requests whose server tells none, by the rule.
+    those that no server told, by the rule, at most.
     """
     models: dict[str, list[Exchanged]] = {}
     for one in (one for one in exchanges if one.model != "human"):

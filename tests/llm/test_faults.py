@@ -81,6 +81,18 @@ OTHERWISE = {
     ("ollama", "refusal"): ("malformed", "cannot be read"),  # it knows no refusals, and the text is none
 }
 """Where a protocol has another word for it, or litellm a message of its own."""
+UNSPENT = {
+    "rate limited",
+    "no quota",
+    "overloaded",
+    "wrong key",
+    "forbidden",
+    "unknown model",
+    "prompt too long",
+    "quota by code",
+    "no credit",
+}
+"""Where the server says that it did nothing; whatever else it says, it may bill what it did."""
 CASES = [
     *((protocol, name) for protocol in ("openai", "anthropic", "ollama") for name in FAULTS),
     *(("openai", name) for name in OF_OPENAI),
@@ -107,10 +119,13 @@ def test_faults(wires: Callable[[str], Wire], protocol: str, name: str) -> None:
     fault = caught.value
     assert (fault.kind, message in fault.message) == (kind, True), fault.message
     assert KEY not in fault.message
+    assert fault.unspent == (name in UNSPENT)
     assert time.monotonic() - begun < LIMIT_S + 5
     assert len(wire.server.requests) == before + 1, "no client tries again on its own"
     if name == "rate limited":
         assert fault.after_s == 7.0
+    if name == "ends early":
+        assert (fault.tokens.prompt, fault.tokens.completion) == (PROMPT, None), "the end did not come"
     if kind in ("empty", "refusal"):
         cached = None if protocol == "ollama" else CACHED
         assert (fault.tokens.prompt, fault.tokens.cached) == (PROMPT, cached), "it cost them all the same"
@@ -162,11 +177,12 @@ def test_a_server_that_dies_and_comes_back_no_more(wires: Callable[[str], Wire],
     wire.server.stop()
     with pytest.raises(Fault) as caught:
         wire.client.answer(ticket)
-    assert caught.value.kind == "unreachable"
+    assert (caught.value.kind, caught.value.unspent) == ("unreachable", False)
     for _ in range(2):
         with pytest.raises(Fault) as caught:
             wire.client.ask(HELLO)
         assert (caught.value.kind, caught.value.again) == ("unreachable", True), caught.value.message
+        assert caught.value.unspent, "it was not reached"
 
 
 def test_every_kind_that_a_server_causes_is_in_the_table() -> None:

@@ -73,7 +73,7 @@ def test_a_server_that_repeats_the_key_in_pieces_of_a_stream(anthropic: Wire) ->
 # ---- prices
 
 TABLE = {
-    "plain": {"input_cost_per_token": 2e-6, "output_cost_per_token": 8e-6},
+    "plain": {"litellm_provider": "maker", "input_cost_per_token": 2e-6, "output_cost_per_token": 8e-6},
     "maker/cached": {
         "input_cost_per_token": 2e-6,
         "output_cost_per_token": 8e-6,
@@ -82,14 +82,16 @@ TABLE = {
         "max_input_tokens": 200_000,
     },
     "tiers": {
+        "litellm_provider": "maker-language-models",
         "input_cost_per_token": 1e-6,
         "output_cost_per_token": 1e-6,
         "input_cost_per_token_above_128k_tokens": 2e-6,
         "input_cost_per_token_above_200k_tokens": 4e-6,
         "output_cost_per_token_above_200k_tokens": 3e-6,
     },
-    "half": {"input_cost_per_token": 1e-6},
-    "free": {"input_cost_per_token": 0.0, "output_cost_per_token": 0},
+    "half": {"litellm_provider": "maker", "input_cost_per_token": 1e-6},
+    "free": {"litellm_provider": "maker_chat", "input_cost_per_token": 0.0, "output_cost_per_token": 0},
+    "nobody's": {"input_cost_per_token": 1e-6, "output_cost_per_token": 1e-6},
 }
 
 
@@ -105,6 +107,11 @@ TABLE = {
         ("maker/free", (1000, 100, None, None), 0.0),
         ("maker/half", (1000, 100, None, None), None),
         ("maker/none", (1000, 100, None, None), None),
+        ("other/plain", (1000, 100, None, None), None),
+        ("make/tiers", (1000, 100, None, None), None),
+        ("other/cached", (1000, 100, None, None), None),
+        ("maker/nobody's", (1000, 100, None, None), None),
+        ("openai/maker/cached", (1000, 100, None, None), None),
         ("maker/plain", (None, 100, None, None), None),
         ("maker/plain", (1000, None, None, None), None),
     ],
@@ -119,8 +126,10 @@ def test_the_dearest_price_of_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prices, "_table", lambda: TABLE)
     names = ("usd_a_prompt_token", "usd_a_completion_token")
     found = {
-        name: tuple(prices.limits(f"maker/{name}")[one] for one in names) for name in TABLE if "/" not in name
+        name: tuple(prices.limits(f"maker/{name}")[one] for one in names)
+        for name in ("plain", "tiers", "half", "free")
     }
+    assert set(prices.limits("other/plain").values()) == {None}, "another provider's model of the same name"
     assert found == {"plain": (2e-6, 8e-6), "tiers": (4e-6, 3e-6), "half": (1e-6, None), "free": (0.0, 0.0)}
     assert prices.limits("maker/cached") == {
         "max_input_tokens": 200_000,
@@ -137,12 +146,15 @@ def test_prices_of_litellm_without_importing_it() -> None:
         "known = {'prompt_tokens': 1000, 'completion_tokens': 100}\n"
         "print(prices.usd('openai/gpt-4o', known), prices.usd('anthropic/claude-sonnet-4-5', known))\n"
         "print(prices.limits('openai/gpt-4o'), prices.usd('openai/no-such-model', known))\n"
+        "others = [prices.limits(f'{maker}/gpt-4o') for maker in ('ollama', 'mistral', 'groq')]\n"
+        "print({one for limits in others for one in limits.values()})\n"
         "assert 'litellm' not in sys.modules and 'openai' not in sys.modules"
     )
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, timeout=60)
-    first, second = done.stdout.splitlines()
+    first, second, others = done.stdout.splitlines()
     assert [0 < float(price) < 0.1 for price in first.split()] == [True, True], done.stderr
     assert "'max_input_tokens': 128000" in second and second.endswith("None")
+    assert others == "{None}"
 
 
 # ---- litellm

@@ -33,7 +33,7 @@ def test_models_with_and_without_prices() -> None:
     assert [entry["usd"] for entry in entries] == [pytest.approx(0.0145), None]
     assert ledger_lines(entries) == [
         "anthropic/x: 1 answers to 2 requests in 11.0 s (an answer in 2.0 s), 900 tokens in (400 cached), "
-        "90 out and some 800 not told, 0.0145 USD; no answer: 1 timeout",
+        "90 out and at most 800 not told, 0.0145 USD; no answer: 1 timeout",
         "openai/y: 1 answers to 1 requests in 1.0 s (an answer in 1.0 s), ? tokens in, ? out "
-        "and some 700 not told, price unknown",
+        "and at most 700 not told, price unknown",
     ]

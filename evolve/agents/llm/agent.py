@@ -4,7 +4,7 @@ program, statement by statement."""
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Protocol
@@ -19,7 +19,7 @@ from evolve.agents.llm.view import parent_of
 from evolve.events.schema import Probed
 from evolve.ir.errors import NegativeAnswerError
 from evolve.llm.answers import Draft, read_answer
-from evolve.llm.faults import Fault
+from evolve.llm.faults import NONE, Fault
 from evolve.llm.patience import Patience
 from evolve.llm.probe import Probe
 from evolve.llm.prompts import Prompts
@@ -166,18 +166,24 @@ class LlmAgent:
         def failed(fault: Fault) -> None:
             if fault.kind == "limit":
                 return  # nobody was asked
-            # Who does not answer in time has read the prompt all the same.
-            read = self._window.count(request.messages) if fault.kind == "timeout" else 0
             told = {"fault": fault.kind, "message": fault.message}
-            desk.note(step, prompt, None, **asked, **told, **self._cost(fault, read, 0))
+            cost = self._cost(fault, *((0, 0) if fault.unspent else self._most(request)))
+            desk.note(step, prompt, None, **asked, **told, **cost)
 
-        answer = yield from self._patience.asking(lambda: self._heard(request, desk.purse), failed)
-        cost = self._cost(answer, self._window.count(request.messages), tokens_of(answer.text))
+        answer = yield from self._patience.asking(lambda: self._heard(request, desk.purse, failed), failed)
+        read, most = self._most(request)
+        made = round(self._window.scale * tokens_of(answer.text))
+        cost = self._cost(answer, read, max(made, most) if answer.cut else made)
         desk.note(step, prompt, answer.text, cut=answer.cut, **asked, **cost)
         return answer.text
 
-    def _heard(self, request: Request, purse: Purse) -> Waiting[Answer]:
-        prompt, most = self._window.count(request.messages), request.most_tokens or self._window.answer
+    def _most(self, request: Request) -> tuple[int, int]:
+        """Tokens of a prompt, and of the longest answer to it."""
+        return self._window.count(request.messages), request.most_tokens or self._window.answer
+
+    def _heard(self, request: Request, purse: Purse, failed: Callable[[Fault], None]) -> Waiting[Answer]:
+        """The answer; `failed` hears where nobody waits for it any more."""
+        prompt, most = self._most(request)
         usd = None if self._price is None else self._price.of(prompt, most)
         while not purse.hold(prompt + most, usd):
             yield
@@ -187,23 +193,33 @@ class LlmAgent:
                 while not self._voice.ready(ticket):
                     yield
                 return self._voice.answer(ticket)
+            except GeneratorExit:
+                failed(Fault("given-up", "the search went on without it"))
+                raise
             finally:
                 self._voice.drop(ticket)
         finally:
             purse.release(prompt + most, usd)
 
     def _cost(self, reply: Answer | Fault, prompt: int, completion: int) -> dict[str, Any]:
-        """What a request took, by the counts of the rule where the server tells none."""
-        told = reply.tokens.prompt is not None or reply.tokens.completion is not None
-        usd = reply.usd
-        if not told and usd is None and self._price is not None:
-            usd = self._price.of(prompt, completion)
+        """What a request took: the tokens of its prompt and its answer at most, where the server tells none.
+
+        None of a prompt, which every request has, or of an answer that is there, are no counts.
+        """
+        told = reply.tokens if reply.tokens.prompt else NONE
+        if isinstance(reply, Answer) and not told.completion:
+            told = replace(told, completion=None)
+        read = told.prompt or prompt
+        made = completion if told.completion is None else told.completion
+        usd = None if told.completion is None else reply.usd
+        if usd is None and self._price is not None:
+            usd = self._price.of(read, made)
         return {
             "model": self._model,
-            "prompt_tokens": reply.tokens.prompt,
-            "completion_tokens": reply.tokens.completion,
-            "cached_tokens": reply.tokens.cached,
-            "counted": 0 if told else prompt + completion,
+            "prompt_tokens": told.prompt,
+            "completion_tokens": told.completion,
+            "cached_tokens": told.cached,
+            "counted": read + made - (told.prompt or 0) - (told.completion or 0),
             "usd": usd,
             "seconds": round(reply.seconds, 3),
         }

@@ -85,6 +85,8 @@ def _read(message: Any) -> Reply:
     if reason == "refusal":
         return fault("refusal", "the model stopped itself") | counts
     if reason is None:
+        # The count of what was generated comes with the end; an earlier one is of the beginning.
+        counts["completion_tokens"] = None
         return fault("unreachable", "the connection broke off: the answer has no end") | counts
     if not isinstance(content, list):
         return fault("malformed", "the answer is not a message") | counts
@@ -111,4 +113,5 @@ def read_error(error: Exception) -> Reply:
     status = error.status_code if error.status_code >= 400 else _STATUS.get(str(kind), 500)
     if status == 400 and "credit balance" in message:
         status = 402
-    return of_status(status, message, error.response.headers)
+    begun = {} if error.status_code >= 400 else {"unspent": False}
+    return of_status(status, message, error.response.headers) | begun

@@ -18,6 +18,8 @@ from evolve.llm.protocols.reply import count
 _TABLE = "model_prices_and_context_window_backup.json"
 _ABOVE = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
 
+_ALSO = ("_chat", "_converse")
+
 
 def usd(model: str, counts: Mapping[str, Any]) -> float | None:
     """The price in USD of an answer of `provider/name`; None where no price or no count is known."""
@@ -66,9 +68,18 @@ def _dearest(entry: Mapping[str, Any], first: str, *others: str) -> float | None
 
 
 def _entry(model: str) -> Mapping[str, Any]:
-    table = _table()
-    entry = table.get(model) or table.get(model.partition("/")[2])
-    return entry if isinstance(entry, dict) else {}
+    """The table has some models by their bare names; another provider's of the same name is another model."""
+    table, (provider, _, name) = _table(), model.partition("/")
+    entry, bare = table.get(model), table.get(name)
+    if isinstance(entry, dict):
+        return entry
+    return bare if isinstance(bare, dict) and _is_of(provider, bare.get("litellm_provider")) else {}
+
+
+def _is_of(provider: str, told: Any) -> bool:
+    """Some providers have several names in the table: `vertex_ai-language-models`, `bedrock_converse`."""
+    names = (provider, *(provider + ending for ending in _ALSO))
+    return isinstance(told, str) and (told in names or told.startswith(f"{provider}-"))
 
 
 def _above(name: str) -> str | None:

@@ -18,6 +18,12 @@ NO_KEY = "none"
 MOST_CHARS = 200_000
 """Of an answer; what a model says after that is cut off."""
 _MOST_MESSAGE = 300
+UNSPENT: Reply = {"unspent": True}
+"""Of a fault: nothing was done for the request, so it costs nothing."""
+_BUSY = (503, 529)
+"""Statuses of a server that takes no more requests."""
+_FAILED = (408, 409)
+"""Those below 500 that are a server's, not a request's."""
 
 
 def said(text: Any, counts: Reply, *, whole: bool) -> Reply:
@@ -47,7 +53,12 @@ def count(value: Any) -> int | None:
 
 
 def of_status(status: int, message: str, headers: Mapping[str, str], code: Any = None) -> Reply:
-    """A status of HTTP that is no success."""
+    """A status of HTTP that is no success. Who says no costs nothing; who fails may have done the work."""
+    refused = status in _BUSY or (400 <= status < 500 and status not in _FAILED)
+    return _of_status(status, message, headers, code) | (UNSPENT if refused else {})
+
+
+def _of_status(status: int, message: str, headers: Mapping[str, str], code: Any) -> Reply:
     text = f"HTTP {status}: {message}"
     if code == "insufficient_quota" or status == 402:
         return fault("no-quota", text)
@@ -57,7 +68,7 @@ def of_status(status: int, message: str, headers: Mapping[str, str], code: Any =
         return fault("wrong-key", text)
     if status == 404:
         return fault("unknown-model", text)
-    if status in (408, 409) or status >= 500:
+    if status in _FAILED or status >= 500:
         return fault("server-error", text) | {"after_s": _seconds(headers.get("retry-after"))}
     return fault("bad-request", text)
 
@@ -86,7 +97,9 @@ def of_connection(error: BaseException) -> Reply:
     chain = causes(error)
     what = next((f"{type(one).__name__}: {one}" for one in reversed(chain) if str(one)), str(error))
     made = not {"ConnectError", "ConnectTimeout"} & {type(one).__name__ for one in chain}
-    return fault("unreachable", f"the connection broke off: {what}" if made else what)
+    if made:
+        return fault("unreachable", f"the connection broke off: {what}")
+    return fault("unreachable", what) | UNSPENT
 
 
 def causes(error: BaseException) -> list[BaseException]:

@@ -23,7 +23,16 @@ import openai  # noqa: E402
 
 from evolve.llm.keys import is_key  # noqa: E402
 from evolve.llm.protocols import openai_chat  # noqa: E402
-from evolve.llm.protocols.reply import Asked, Reply, Speaker, causes, fault, of_error, of_status  # noqa: E402
+from evolve.llm.protocols.reply import (  # noqa: E402
+    UNSPENT,
+    Asked,
+    Reply,
+    Speaker,
+    causes,
+    fault,
+    of_error,
+    of_status,
+)
 
 _ALSO = {
     "bedrock": ("AWS",),
@@ -68,9 +77,10 @@ def speaker(model: str, held: Mapping[str, str], base: str | None) -> Speaker:
         try:
             litellm.get_llm_provider(model)
         except litellm.BadRequestError:
-            return fault("unknown-model", f"litellm knows no provider {provider!r}")
+            return fault("unknown-model", f"litellm knows no provider {provider!r}") | UNSPENT
         if wanted and not held and base is None:
-            return fault("no-key", f"{provider}/{name} needs a key, and {' or '.join(wanted)} is not set")
+            message = f"{provider}/{name} needs a key, and {' or '.join(wanted)} is not set"
+            return fault("no-key", message) | UNSPENT
         return openai_chat.read(
             await litellm.acompletion(
                 model=model,

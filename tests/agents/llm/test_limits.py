@@ -17,13 +17,13 @@ from evolve.llm.faults import Fault, Tokens
 from evolve.llm.prompts import Prompts
 from evolve.llm.purse import Price
 from evolve.llm.request import Answer, Request
-from evolve.llm.window import Window
+from evolve.llm.window import Window, tokens
 from evolve.runs.conversation import ledger
 from evolve.runs.folder import RunFolder
 from evolve.runs.session import replay, resume, start
 from evolve.runs.summary import read_view
 from tests.agents.llm.test_agent import QUICK, Scripted, bodies, fresh, session
-from tests.runs.helpers import REQUEST
+from tests.runs.helpers import REQUEST, after
 
 PRICE = Price(1e-6, 1e-5)
 WINDOW = Window(8192, 500)
@@ -134,17 +134,97 @@ def test_a_search_goes_on_with_what_it_has(tmp_path: Path) -> None:
     assert {one.operator for one in view.state.proposals.values()} > {"llm"}
 
 
-def test_a_request_that_was_not_answered_in_time_has_cost_its_prompt(tmp_path: Path) -> None:
-    def late(number: int) -> str:
-        if number == 1:
-            raise Fault("timeout", "no whole answer within 1 s")
-        return fresh(number)
+class Lost(Costly):
+    """Answers nothing: each request meets this fault, or is not answered for ever."""
 
-    voice = Scripted(late)
+    def __init__(self, fault: Fault | None) -> None:
+        super().__init__()
+        self.fault, self.may = fault, 0
+
+    def begin(self, request: Request) -> int:
+        self.may += WINDOW.count(request.messages) + WINDOW.answer
+        return super().begin(request)
+
+    def ready(self, ticket: int) -> bool:
+        return self.fault is not None and super().ready(ticket)
+
+    def answer(self, ticket: int) -> Answer:
+        assert self.fault is not None
+        raise self.fault
+
+
+LOST = {
+    "timeout": Fault("timeout", "no whole answer within 1 s"),
+    "breaks off": Fault("unreachable", "the connection broke off"),
+    "breaks off in midst of a stream": Fault("unreachable", "it has no end", tokens=Tokens(4000, None)),
+    "server error": Fault("server-error", "HTTP 502"),
+    "malformed": Fault("malformed", "no JSON"),
+    "empty": Fault("empty", "it is empty"),
+    "zeros": Fault("empty", "it is empty", tokens=Tokens(0, 0, 0), usd=0.0),
+}
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_limits_hold_for_what_is_lost(tmp_path: Path, name: str) -> None:
+    """A server that never answers may bill whatever it generates: the most that its requests may take."""
+    voice = Lost(LOST[name])
+    folder, message = stopped(tmp_path, voice, max_tokens=16_000)
+    assert "--max-tokens 16000 is reached" in message and len(voice.asked) == 3
+    told = LOST[name].tokens.prompt
+    assert spent(folder) == (3 * (told + WINDOW.answer) if told else voice.may) <= 16_000
+    dear, _ = stopped(tmp_path / "usd", Lost(LOST[name]), max_usd=0.03)
+    usd = [one.usd for one in bodies(dear, Exchanged)]
+    assert len(usd) == 3 and 0.026 < sum(usd) <= 0.03, "500 tokens of an answer cost 0.005 USD"
+
+
+def test_what_no_server_did_costs_nothing(tmp_path: Path) -> None:
+    voice = Lost(Fault("rate-limited", "HTTP 429", unspent=True))
+    with pytest.raises(NegativeAnswerError) as caught:
+        begin(tmp_path, talking(voice), max_tokens=6_000)
+    folder = RunFolder(tmp_path / "run", "run")
+    assert (caught.value.code, spent(folder)) == ("model-failed", 0)
+    assert {one.usd for one in bodies(folder, Exchanged)} == {0.0} and len(voice.asked) > 4
+
+
+def test_what_was_under_way_when_a_run_was_interrupted_is_spent(tmp_path: Path) -> None:
+    voice = Lost(None)
+    settings = Settings(
+        budget=8, seed=1, agent="llm", search="best-of-n", model="openai/scripted", max_tokens=20_000
+    )
+    folder = start(REQUEST, settings, tmp_path / "run", session(talking(voice), interrupted=after(12)))
+    assert read_view(folder).ended == "interrupted" and len(voice.asked) >= 2
+    assert {one.fault for one in bodies(folder, Exchanged)} == {"given-up"}
+    assert spent(folder) == voice.may <= 20_000
+    again = Costly()
+    with pytest.raises(NegativeAnswerError):
+        resume(folder, session(talking(again)))
+    assert spent(folder) <= 20_000 and len(again.asked) < 4
+    rich = Costly()
+    resume(folder, replace(session(talking(rich)), max_tokens=10**7))
+    assert replay(folder).scored == 8
+
+
+@pytest.mark.parametrize(
+    ("told", "usd"),
+    [
+        (Tokens(None, 10), None),
+        (Tokens(0, 0), 0.0),
+        (Tokens(2400, None), None),
+        (Tokens(2400, 0), PRICE.of(2400, 0)),
+    ],
+)
+def test_what_a_server_tells_by_halves_is_counted(tmp_path: Path, told: Tokens, usd: float | None) -> None:
+    class Half(Scripted):
+        def answer(self, ticket: int) -> Answer:
+            return Answer(self.say(ticket), False, told, 0.5, usd)
+
+    voice = Half(fresh)
     folder = begin(tmp_path, talking(voice))
-    first, *others = bodies(folder, Exchanged)
-    assert (first.fault, first.counted, first.usd) == ("timeout", first.counted, PRICE.of(first.counted, 0))
-    assert first.counted > 1000 and {one.counted for one in others} == {0}
+    for asked, one in zip(voice.asked, bodies(folder, Exchanged), strict=True):
+        read, made = WINDOW.count(asked), tokens(fresh(1))
+        assert one.counted == (made if told.prompt else read + made)
+        assert (one.prompt_tokens, one.completion_tokens) == ((2400, None) if told.prompt else (None, None))
+        assert one.usd == pytest.approx(PRICE.of(told.prompt or read, made))
 
 
 def test_a_refused_answer_that_may_not_go_back_is_proposed_as_it_is(tmp_path: Path) -> None:
