@@ -56,6 +56,7 @@ def final_table(document: Mapping[str, Any], folder: Path) -> str:
         *_no_gain(best),
         *restricted(best["program"]),
         *_text(best.get("text")),
+        *_refuted(document.get("refuted")),
         *(f"  {line}" for line in probed_lines(document.get("probed") or ())),
         *(f"  {line}" for line in arm_lines(document.get("arms") or ())),
         *(f"  {line}" for line in ledger_lines(document.get("models") or ())),
@@ -76,9 +77,15 @@ def _filtered(balance: Mapping[str, Any] | None) -> Iterator[str]:
 def _text(found: Mapping[str, Any] | None) -> Iterator[str]:
     """What reading the text back came to."""
     if found:
-        if found["status"] == "REFUTED":
-            yield "  THE TEXT OF THE BEST PROGRAM DOES SOMETHING ELSE THAN WHAT WAS PROVED: do not use it"
         yield f"  text: {TextFound(found['status'], found['reason'], found['line']).said}"
+
+
+def _refuted(leads: Mapping[str, Any] | None) -> Iterator[str]:
+    """That a faster program is not shipped, whose text does something else than what was proved."""
+    if leads:
+        found = leads["text"]
+        said = TextFound(found["status"], found["reason"], found["line"]).said
+        yield f"  NOT SHIPPED: candidate {leads['candidate']}, {microseconds(leads['time_us'])}; text: {said}"
 
 
 def _no_gain(best: Mapping[str, Any]) -> Iterator[str]:

@@ -1,11 +1,12 @@
 """A run's `best.cu`, which begins with what it is, its worth, and how it was made, and `best.dsl`.
 
-A program that gains nothing is no reason to change a kernel: then both are the kernel as given.
+A program that gains nothing is no reason to change a kernel: then both are the kernel as given. So they are
+where every champion's text was refuted; else the best champion's whose text was not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from pathlib import PurePath
 
 from evolve.agents.base import Parent
@@ -20,25 +21,39 @@ _UNCONTRACTED = (
 )
 
 
+def shipped(champions: Sequence[int], refuted: Container[int]) -> int:
+    """The last champion whose text is not refuted; 0, the kernel as given, if there is none."""
+    return next((one for one in reversed(champions) if one not in refuted), 0)
+
+
 def is_gain(best: Parent, baseline: Parent) -> bool:
     """Whether a program is faster than the kernel as given by more than nothing."""
     return bool(best.proposal) and baseline.time_us >= LEAST_GAIN * best.time_us
 
 
 def write_best(
-    folder: RunFolder, started: RunStarted, best: Parent, baseline: Parent, source: str, original: str
+    folder: RunFolder,
+    started: RunStarted,
+    best: Parent,
+    baseline: Parent,
+    source: str,
+    original: str,
+    refuted: Parent | None = None,
 ) -> None:
     """Replaces both files: with the program's CUDA text `source` or, where it gains nothing, with that of the
-    kernel as given, `original`, whose program is empty."""
+    kernel as given, `original`, whose program is empty. `refuted` is what leads and is not shipped."""
     gain = is_gain(best, baseline)
-    folder.write("best.cu", heading(started, best, baseline) + (source if gain else original))
+    folder.write("best.cu", heading(started, best, baseline, refuted) + (source if gain else original))
     folder.write("best.dsl", best.program if gain else "")
 
 
-def heading(started: RunStarted, best: Parent, baseline: Parent) -> str:
+def heading(started: RunStarted, best: Parent, baseline: Parent, refuted: Parent | None = None) -> str:
     """Lines of comment over the CUDA text."""
     told = _rewritten if is_gain(best, baseline) else _as_given
     lines = [*told(started, best, baseline), *(f"Assumed: {one}." for one in started.assumptions)]
+    if refuted is not None:
+        lines.append(f"Candidate {refuted.proposal} takes {refuted.time_us:.1f} us and is not used:")
+        lines.append("its text, read back, does something else than what was proved.")
     if is_gain(best, baseline):
         lines += ["Made by this program:", *(f"    {line}" for line in best.program.splitlines())]
     return "".join(f"{_comment(line)}\n" for line in lines) + "\n"

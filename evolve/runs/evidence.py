@@ -22,10 +22,10 @@ def evidence(view: RunView) -> dict[str, Any]:
     """
     started, state = view.started, view.state
     assert started is not None and state.baseline is not None
-    result = state.results.get(state.champion)
+    result = state.results.get(view.shipped)
     workload = started.workload_summary
     return {
-        "candidate": state.champion,
+        "candidate": view.shipped,
         "given": {
             "kernel_file": started.kernel_file,
             "kernel": started.entry,

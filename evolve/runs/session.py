@@ -29,7 +29,7 @@ from evolve.events.schema import (
 )
 from evolve.ir.errors import EvolveError
 from evolve.llm.purse import Purse
-from evolve.runs.best import write_best
+from evolve.runs.best import shipped, write_best
 from evolve.runs.conversation import check_answers
 from evolve.runs.examination import as_event, is_due
 from evolve.runs.folder import RunFolder, new_folder
@@ -312,13 +312,17 @@ def _search(
 ) -> None:
     def on_champion(proposal: int, program: str, source: str) -> None:
         assert state.baseline is not None
-        original = folder.blobs.get(state.baseline.source or started.source)
-        code = folder.blobs.get(source) if source else original
-        write_best(folder, started, state.parent(proposal), state.parent(0), code, original)
         if proposal and not journal.has_read_back(proposal):
             found = _read_back(problem, proposal, program)
             if found is not None:
                 journal.note(found)
+        original = folder.blobs.get(state.baseline.source or started.source)
+        best = shipped(state.champions, journal.refuted)
+        if best != proposal:
+            source = (state.results[best].source if best else None) or ""
+        code = folder.blobs.get(source) if source else original
+        refuted = state.parent(proposal) if best != proposal else None
+        write_best(folder, started, state.parent(best), state.parent(0), code, original, refuted)
 
     for found in getattr(agent, "probes", ()):
         journal.note(found)
@@ -355,9 +359,10 @@ def _read_back(problem: Problem[Any], proposal: int, program: str) -> ReadBack |
 
 def _examine(state: SearchState, journal: Journal, evaluator: Evaluator) -> None:
     """The best program where nobody has looked; nothing where times are estimated."""
-    found = evaluator.examine(state.parent(state.champion).program)
+    best = shipped(state.champions, journal.refuted)
+    found = evaluator.examine(state.parent(best).program)
     if found is not None:
-        journal.note(as_event(state.champion, found))
+        journal.note(as_event(best, found))
 
 
 def _device(device: Device) -> DeviceInfo:

@@ -23,6 +23,7 @@ from evolve.events.schema import (
 )
 from evolve.ir.errors import EvolveError
 from evolve.runs.arms import shares
+from evolve.runs.best import shipped
 from evolve.runs.conversation import ledger
 from evolve.runs.effects import effects
 from evolve.runs.folder import RunFolder
@@ -48,6 +49,12 @@ class RunView:
     given_up: dict[str, str] = field(default_factory=dict)
     _last_t: float | None = None
 
+    @property
+    def shipped(self) -> int:
+        """The best champion whose text is not refuted, 0 for the kernel as given."""
+        refuted = {one for one, found in self.read_back.items() if found.status == "REFUTED"}
+        return shipped(self.state.champions, refuted)
+
     def apply(self, event: Event) -> None:
         """Folds one event in; the time before a `resumed` event does not count."""
         body = event.body
@@ -72,7 +79,7 @@ class RunView:
         elif isinstance(body, ReadBack):
             self.read_back[body.candidate] = body
         elif isinstance(body, Examined):
-            if body.candidate != self.state.champion or self.state.stopped is None:
+            if body.candidate != self.shipped or self.state.stopped is None:
                 raise ValueError(f"candidate {body.candidate} is not what the search came to")
             self.examined = body
         self.state.apply(body)
@@ -116,7 +123,8 @@ def as_document(view: RunView, name: str, blobs: BlobStore) -> dict[str, Any]:
     """The JSON object of `run --json`.
 
     Times in microseconds. Candidate 0 is the baseline, with the empty program. `source` is CUDA
-    text, and `text` says what reading it back came to, None where nothing was emitted or read. `speedup`
+    text, and `text` says what reading it back came to, None where nothing was emitted or read. `refuted` is
+    the program that leads where its text was refuted, None else: `best` is then what led before. `speedup`
     is baseline time over best time. `examined` says what became of the best program after
     a measured search, None where it was not examined: one whose state is failed is not to be used.
     `prefilter` says what the pre-filter saved and cost, None where it decided on nothing. `arms` says
@@ -134,7 +142,8 @@ def as_document(view: RunView, name: str, blobs: BlobStore) -> dict[str, Any]:
         "device": started.device.model_dump(),
         "workload": started.workload_summary,
         "baseline": {"time_us": state.baseline.time_us, "fitness": state.baseline.fitness},
-        "best": _best(state, blobs, blobs.get(started.source)) | {"text": _text(view)},
+        "best": _best(view, blobs, blobs.get(started.source)) | {"text": _text(view, view.shipped)},
+        "refuted": _refuted(view),
         "examined": view.examined.model_dump(mode="json", exclude={"kind"}) if view.examined else None,
         "sol": started.sol.model_dump(),
         "budget": {"limit": started.settings.budget, "scored": state.scored},
@@ -150,15 +159,24 @@ def as_document(view: RunView, name: str, blobs: BlobStore) -> dict[str, Any]:
     }
 
 
-def _text(view: RunView) -> dict[str, Any] | None:
-    found = view.read_back.get(view.state.champion)
+def _text(view: RunView, candidate: int) -> dict[str, Any] | None:
+    found = view.read_back.get(candidate)
     return None if found is None else found.model_dump(exclude={"kind", "candidate"})
 
 
-def _best(state: SearchState, blobs: BlobStore, original: str) -> dict[str, Any]:
-    best = state.parent(state.champion)
+def _refuted(view: RunView) -> dict[str, Any] | None:
+    leads = view.state.parent(view.state.champion)
+    if leads.proposal == view.shipped:
+        return None
+    said = {"candidate": leads.proposal, "program": leads.program, "time_us": leads.time_us}
+    return said | {"text": _text(view, leads.proposal)}
+
+
+def _best(view: RunView, blobs: BlobStore, original: str) -> dict[str, Any]:
+    state = view.state
+    best = state.parent(view.shipped)
     assert state.baseline is not None
-    blob = state.results[state.champion].source if state.champion else state.baseline.source
+    blob = state.results[view.shipped].source if view.shipped else state.baseline.source
     return {
         "candidate": best.proposal,
         "program": best.program,

@@ -45,7 +45,8 @@ class Journal:
         self._recorded = [event.body for event in recorded if not isinstance(event.body, _ASIDE)]
         exchanges = [event.body for event in recorded if isinstance(event.body, Exchanged)]
         self._answers = {(body.ask, body.step): body for body in exchanges if body.answer is not None}
-        self._read_back = {event.body.candidate for event in recorded if isinstance(event.body, ReadBack)}
+        read = [event.body for event in recorded if isinstance(event.body, ReadBack)]
+        self._read_back = {body.candidate: body for body in read}
         self._asks = {body.ask for body in self._recorded if isinstance(body, Asked)}
         self._results = {body.proposal: body for body in self._recorded if isinstance(body, Result)}
         self._cursor = 0
@@ -78,6 +79,11 @@ class Journal:
     def has_read_back(self, candidate: int) -> bool:
         """Whether it is on record what reading the text of a champion back came to."""
         return candidate in self._read_back
+
+    @property
+    def refuted(self) -> frozenset[int]:
+        """Champions whose text does something else than what was proved."""
+        return frozenset(one for one, body in self._read_back.items() if body.status == "REFUTED")
 
     def recorded_comparison(self, challenger: int, incumbent: int) -> Compared | None:
         """The recorded comparison of these two, if it comes next."""
@@ -126,6 +132,8 @@ class Journal:
 
     def note(self, body: Paused | Resumed | Examined | Exchanged | Probed | ReadBack) -> None:
         """Appends an event that is no decision of the search; it takes no part in the comparison."""
+        if isinstance(body, ReadBack):
+            self._read_back[body.candidate] = body
         if self._writer is not None:
             self._writer.append(body)
         self._observe(body, False)

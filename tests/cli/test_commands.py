@@ -77,6 +77,7 @@ def test_run_json_is_the_contract(call: Call) -> None:
             "scored",
             "unparsable",
         ],
+        "refuted": "NoneType",
         "arms": "list",
         "models": "list",
         "effects": "list",

@@ -57,10 +57,52 @@ def test_what_is_not_proved_is_said(
 ) -> None:
     monkeypatch.setattr(FakeProblem, "read_back", lambda self, compiled: found)
     document = run(call)
-    assert document["best"]["text"]["status"] == found.status
+    of = document["best"] if found.status == "UNKNOWN" else document["refuted"]
+    assert of["text"]["status"] == found.status
     (tmp_path / "p.dsl").write_text("set(tile, 13)\n")
     for command in (("verify", "here"), ("check", "--kernel", "fake.cu", "--program", "p.dsl")):
         ended, out, _ = call(*command)
         assert ended == status
         assert f"text: {said}" in out
     assert f"text: {said}" in call("report", "here")[1]
+
+
+def test_a_champion_whose_text_is_refuted_is_not_shipped(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What led before it is, whatever leads on and whichever process ends the run."""
+    honest = run(call, "--seed", "1")
+    story = json.loads(call("show", "here", "--json")[1])
+    *_, before, last = [c["candidate"] for c in story["champions"]]
+    wrong = honest["best"]["program"]
+    assert honest["best"]["candidate"] == last
+    assert honest["refuted"] is None
+
+    def read_back(self: FakeProblem, compiled: Any) -> TextFound:
+        refuted = compiled.payload.settings == self.parse(wrong).settings
+        return TextFound("REFUTED", "a barrier is missing", 9) if refuted else TextFound("PROVED")
+
+    monkeypatch.setattr(FakeProblem, "read_back", read_back)
+    Path("here").rename("honest")
+    document = run(call, "--seed", "1")
+    assert document["refuted"]["candidate"] == last
+    assert document["refuted"]["program"] == wrong
+    assert document["best"]["candidate"] == before
+    assert document["best"]["text"]["status"] == "PROVED"
+    text = Path("here/best.cu").read_text()
+    assert text.endswith(document["best"]["source"])
+    assert f"Candidate {last} takes" in text and "is not used" in text
+    assert Path("here/best.dsl").read_text() == document["best"]["program"] != wrong
+    assert f"NOT SHIPPED: candidate {last}" in call("report", "here")[1]
+    assert call("verify", "here")[0] == 0
+    Path("here/best.cu").unlink()
+    assert call("resume", "here", "--workers", "1", "--json")[0] == 0
+
+
+def test_where_every_text_is_refuted_the_kernel_as_given_is_shipped(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FakeProblem, "read_back", lambda self, compiled: TextFound("REFUTED", "wrong", 1))
+    document = run(call)
+    assert (document["best"]["candidate"], document["best"]["program"]) == (0, "")
+    assert document["refuted"]["candidate"] > 0
+    assert Path("here/best.cu").read_text().endswith(Path("fake.cu").read_text())
+    assert Path("here/best.dsl").read_text() == ""
