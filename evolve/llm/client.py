@@ -25,6 +25,8 @@ _GRACE_S = 30.0
 """What the courier may take beyond a request's time."""
 _START_S = 180.0
 """The same as long as nothing was heard of it: on a busy machine litellm takes a while to import."""
+_LATE_S = 10.0
+"""For the courier to say that it has given up what it should have answered by now."""
 _ROOT = Path(__file__).resolve().parents[2]
 _RUN = "import sys; sys.path.append(sys.argv[1]); from evolve.llm.courier import main; main(*sys.argv[2:])"
 """With -P, so that no file of the folder where the command runs is imported by who holds the key."""
@@ -70,10 +72,13 @@ class Client:
         self.grammar_field = "grammar"
         self._number = 0
         self._up = False
-        self._heard = b""
+        self._heard, self._unsent = b"", b""
+        self._late: set[int] = set()
         self._until: dict[int, float] = {}
         self._replies: dict[int, dict[str, Any]] = {}
         self._courier = _start(model)
+        assert self._courier.stdin is not None
+        os.set_blocking(self._courier.stdin.fileno(), False)
 
     def ask(self, request: Request, wait: Wait = lambda: None) -> Answer:
         """The answer to a request. Raises Fault, and what `wait` raises; then the request is given up."""
@@ -128,41 +133,66 @@ class Client:
                 pass
         except Fault:
             return True
-        return ticket in self._replies or time.monotonic() > self._until[ticket]
+        return ticket in self._replies or self._is_lost(ticket)
 
     def answer(self, ticket: int, wait: Wait = lambda: None) -> Answer:
         """What came of a request, once. Raises Fault, and what `wait` raises, which gives the request up."""
         try:
             while ticket not in self._replies:
                 wait()
-                if not self._hear(_POLL_S) and time.monotonic() > self._until[ticket]:
+                if not self._hear(_POLL_S) and self._is_lost(ticket):
                     self._courier.kill()
                     raise self._died()
         except BaseException:
             self.drop(ticket)
             raise
         del self._until[ticket]
+        self._late.discard(ticket)
         return _read(self._replies.pop(ticket))
 
     def drop(self, ticket: int) -> None:
         """Gives a request up, if it is not answered yet."""
+        self._late.discard(ticket)
         if self._until.pop(ticket, None) is not None and self._replies.pop(ticket, None) is None:
             with suppress(Fault):
                 self._send({"cancel": ticket})
 
+    def _is_lost(self, ticket: int) -> bool:
+        """Whether a request is long over its time, and the courier, told to give it up, does not say so."""
+        if time.monotonic() <= self._until[ticket]:
+            return False
+        if ticket in self._late:
+            return True
+        self._late.add(ticket)
+        self._until[ticket] = time.monotonic() + _LATE_S
+        with suppress(Fault):
+            self._send({"cancel": ticket})
+        return False
+
     def _send(self, told: Mapping[str, Any]) -> None:
+        """Does not wait for the courier to read, which is busy as long as it imports."""
+        self._unsent += json.dumps(told).encode() + b"\n"
+        self._push()
+
+    def _push(self) -> None:
         assert self._courier.stdin is not None
         try:
-            self._courier.stdin.write(json.dumps(told).encode() + b"\n")
-            self._courier.stdin.flush()
+            while self._unsent:
+                self._unsent = self._unsent[os.write(self._courier.stdin.fileno(), self._unsent) :]
+        except BlockingIOError:
+            return
         except OSError:
             raise self._died() from None
 
     def _hear(self, seconds: float) -> bool:
         """Whether the courier said something within that time; keeps replies that somebody waits for."""
-        assert self._courier.stdout is not None
+        assert self._courier.stdin is not None and self._courier.stdout is not None
         descriptor = self._courier.stdout.fileno()
-        if not select.select([descriptor], [], [], seconds)[0]:
+        unsent = [self._courier.stdin.fileno()] if self._unsent else []
+        told, free, _ = select.select([descriptor], unsent, [], seconds)
+        if free:
+            self._push()
+        if not told:
             return False
         said = os.read(descriptor, 1 << 16)
         if not said:

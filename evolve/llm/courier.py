@@ -29,6 +29,7 @@ from threading import Thread
 from typing import Any
 
 from evolve.llm.keys import take_keys
+from evolve.llm.model import KEY_OF
 from evolve.llm.protocols import looking, prices
 from evolve.llm.protocols.reply import UNSPENT, Asked, Reader, Reply, Speaker, fault
 
@@ -90,7 +91,9 @@ def _open(
             return why
 
         return _Desk({False: (no, looking.read_error), True: (no, looking.read_error)}, {}, None, said)
-    look = looking.looker(next(iter(held.values()), ""), base)
+    # No other of a provider's secrets is a key that a server of one's own could want.
+    provider = model.partition("/")[0]
+    look = looking.looker(held.get(KEY_OF.get(provider, f"{provider.upper()}_API_KEY"), ""), base)
     ways = {False: (ask, spoken.read_error), True: (look, looking.read_error)}
     return _Desk(ways, held, None if base else model, said)
 
@@ -122,6 +125,8 @@ class _Desk:
                 self._tasks[asked["id"]] = asyncio.create_task(self._deliver(asked["id"], asked))
             elif (task := self._tasks.pop(asked["cancel"], None)) is not None:
                 task.cancel()
+                given_up = fault("timeout", "given up") | {"id": asked["cancel"], "seconds": 0.0}
+                self._said.put(json.dumps(given_up) + "\n")
 
     async def _deliver(self, number: int, asked: Asked) -> None:
         if "about" in asked:

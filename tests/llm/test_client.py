@@ -18,7 +18,7 @@ from evolve.llm.faults import Fault
 from evolve.llm.model import Model, read_model
 from evolve.llm.request import Answer, Request
 from tests.llm.server import Say, serving
-from tests.llm.wires import HELLO, KEY, MESSAGES, Wire, wired
+from tests.llm.wires import HELLO, KEY, MESSAGES, Wire, needs_litellm, wired
 
 
 @pytest.fixture(scope="module")
@@ -104,11 +104,58 @@ def test_a_client_library_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -
                 with suppress(Fault):
                     client.ask(HELLO)
             monkeypatch.setattr("evolve.llm.client._GRACE_S", 0.2)
+            monkeypatch.setattr("evolve.llm.client._LATE_S", 0.2)
             os.kill(client._courier.pid, signal.SIGSTOP)
             begun = time.monotonic()
             with pytest.raises(Fault) as caught:
                 client.ask(HELLO)
             assert caught.value.kind == "client-died" and 0.7 <= time.monotonic() - begun < 5.0
+        finally:
+            client.close()
+
+
+def test_a_request_long_over_its_time_takes_no_other_with_it() -> None:
+    with wired("openai") as wire:
+        wire.say(Say("slow", wait_s=0.5))
+        lost, other = wire.client.begin(HELLO), wire.client.begin(HELLO)
+        wire.client._until[lost] = time.monotonic() - 1.0
+        while not wire.client.ready(lost):
+            time.sleep(0.01)
+        with pytest.raises(Fault) as caught:
+            wire.client.answer(lost)
+        assert (caught.value.kind, caught.value.unspent) == ("timeout", False)
+        assert wire.client.answer(other).text == "slow"
+        assert not wire.client._until and not wire.client._replies and not wire.client._late
+
+
+def test_a_request_is_sent_without_waiting_for_a_busy_courier() -> None:
+    with wired("openai") as wire:
+        long = "long " * 200_000
+        os.kill(wire.client._courier.pid, signal.SIGSTOP)
+        begun = time.monotonic()
+        first = wire.client.begin(Request([{"role": "user", "content": long}]))
+        second = wire.client.begin(HELLO)
+        assert not wire.client.ready(first) and time.monotonic() - begun < 1.0
+        os.kill(wire.client._courier.pid, signal.SIGCONT)
+        wire.say(Say("yes"))
+        assert wire.client.answer(first).text == wire.client.answer(second).text == "yes"
+        assert sorted(len(one["messages"][0]["content"]) for one in wire.server.requests[-2:]) == [
+            5,
+            1_000_000,
+        ]
+
+
+@pytest.mark.parametrize(
+    ("model", "told"), [("bedrock", ""), ("mistral", f"Bearer {KEY}"), ("ollama", f"Bearer {KEY}")]
+)
+def test_pages_are_asked_for_with_no_other_secret_of_a_provider(model: str, told: str) -> None:
+    needs_litellm()
+    with serving(lambda number, request: Say(), pages={"/props": Say(raw=b"{}")}) as server:
+        os.environ[f"{model.upper()}_API_KEY" if told else "AWS_SECRET_ACCESS_KEY"] = KEY
+        client = Client(Model(model, "x", server.base), 20.0)
+        try:
+            client.look("/props")
+            assert server.keys == [told]
         finally:
             client.close()
 
