@@ -68,9 +68,7 @@ def main() -> None:
     finally:
         cuda.Context.pop()
     compulsory = 8 * col.size + 4 * columns + 8 * columns
-    rows = {
-        name: {"us": round(us, 1), "of_copy": round(taken["copy"] / us, 3)} for name, us in taken.items()
-    }
+    rows = {name: {"us": round(us, 1), "of_copy": round(taken["copy"] / us, 3)} for name, us in taken.items()}
     record = {
         "what": __doc__.split("\n")[0],
         "command": "python -m benchmarks.gather_bound --commit COMMIT --out FILE",

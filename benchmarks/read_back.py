@@ -4,8 +4,9 @@
 
 The suite is every program in `kernels/programs/` and its `alternatives/`, and the templates of
 `tests.illegal.templates`. Then a number of random small changes of each text, one at a time: a line left
-out, a number one more or less, another operator, axis, lane or function, a condition without a part of it.
-Changes that are proved are listed and, those of templates, executed on the host under checks at small sizes:
+out, doubled, under a condition on the thread or after the one behind it, a number one more or less or of
+another type, a hint or a conversion more, another operator, axis, lane or function, a condition without a
+part of it. Changes that are proved are listed and, those of templates, executed on the host under checks at small sizes:
 they change nothing that counts, or a wrong text was proved. With `--sketches` also the first ones that the
 expert makes of each kernel in `kernels/`, holes filled at random. Milliseconds are of processor time.
 """
@@ -65,8 +66,24 @@ SWAPS = (
     ("blockIdx.x", "blockIdx.y"),
 )
 
-Change = tuple[int, str]
-"""The number of a line, and what stands there then."""
+TYPES = (
+    ("float ", "double "),
+    ("float ", "int "),
+    ("int ", "unsigned int "),
+    ("int ", "long long "),
+    ("int ", "unsigned char "),
+    ("const ", ""),
+    ("const ", "volatile "),
+    ("__shared__ ", ""),
+    ("__restrict__ ", ""),
+    ("__syncthreads", "__syncwarp"),
+    ("__launch_bounds__(", "__launch_bounds__(1 + "),
+)
+THREADS = ("threadIdx.x < 8", "threadIdx.x == 0", "threadIdx.y == 0", "blockIdx.x < 1")
+CONVERSIONS = ("(int)", "(float)", "(double)", "(unsigned char)", "(float)(int)", "(unsigned int)")
+
+Change = tuple[int, str, int]
+"""The number of a line, what stands there then, and how many lines that replaces."""
 
 
 def changes(lines: list[str]) -> Iterator[Change]:
@@ -77,32 +94,64 @@ def changes(lines: list[str]) -> Iterator[Change]:
         if not bare or bare.startswith("#") or "asm" in bare or bare.endswith("\\"):
             continue
         if bare.endswith(";") and not bare.startswith("for"):
-            yield n, ""
+            yield n, "", 1
+            yield from wrapped(lines, n)
         for m in re.finditer(r"(?<![\w.])\d+(?![\w.])", code):
             for by in (1, -1):
                 if int(m[0]) + by >= 0:
-                    yield n, f"{code[: m.start()]}{int(m[0]) + by}{code[m.end() :]}{slashes}{comment}"
-        for old, new in SWAPS:
+                    yield n, f"{code[: m.start()]}{int(m[0]) + by}{code[m.end() :]}{slashes}{comment}", 1
+        for old, new in (*SWAPS, *TYPES):
             for m in re.finditer(re.escape(old), code):
-                yield n, f"{code[: m.start()]}{new}{code[m.end() :]}{slashes}{comment}"
+                yield n, f"{code[: m.start()]}{new}{code[m.end() :]}{slashes}{comment}", 1
+        for m in re.finditer(r"(?<![\w.])\d+(\.\d*)?f?(?![\w.])", code):
+            for number in (m[0].rstrip("f"), f"{m[0]}.0f", f"{m[0]}u", f"-{m[0]}"):
+                yield n, f"{code[: m.start()]}{number}{code[m.end() :]}{slashes}{comment}", 1
         m = re.fullmatch(r"(\s*)if \((.*)\) \{\s*", code)
         if m:
             parts = m[2].split(" && ")
             for k in range(len(parts)):
                 rest = " && ".join(parts[:k] + parts[k + 1 :]) or "true"
-                yield n, f"{m[1]}if ({rest}) {{"
+                yield n, f"{m[1]}if ({rest}) {{", 1
+
+
+def wrapped(lines: list[str], n: int) -> Iterator[Change]:
+    """The statement of a line in other places, more than once, or with more in it."""
+    bare = lines[n].partition("//")[0].strip()
+    yield n, f"{bare} {bare}", 1
+    for cond in THREADS:
+        yield n, f"if ({cond}) {{ {bare} }}", 1
+        yield n, f"if ({cond}) {{ {bare} }} else {{ {bare} }}", 1
+        yield n, f"if ({cond}) return; {bare}", 1
+    yield n, f"for (int again = 0; again < 2; ++again) {{ {bare} }}", 1
+    after = lines[n + 1].partition("//")[0].strip()
+    if after.endswith(";"):
+        yield n, f"{after} {bare}", 2
+    left, equals, right = bare.partition(" = ")
+    if not equals:
+        left, equals, right = bare.partition(" += ")
+    if equals:
+        target, value = left.split()[-1], right.rstrip(";")
+        for to in CONVERSIONS:
+            yield n, f"{left}{equals}{to}({value});", 1
+        yield n, f"{bare} const float unused = ({target} = 0);", 1
+        yield n, f"{bare} {target} += 0;", 1
+        yield n, f"{left}{equals}{value}, 0;", 1
+        for m in re.finditer(r"(?<!&)\b\w+(\[[^\[\]]*\])+", value):
+            for hint in ("__ldg", "__ldcg"):
+                yield n, f"{left}{equals}{value[: m.start()]}{hint}(&{m[0]}){value[m.end() :]};", 1
 
 
 def changed(made_: Made, change: Change) -> Made:
     lines = made_.rendered.text.split("\n")
-    lines[change[0]] = change[1]
+    n, text, number = change
+    lines[n : n + number] = [text]
     return replace(made_, rendered=replace(made_.rendered, text="\n".join(lines)))
 
 
 def drawn(made_: Made, number: int, rng: random.Random) -> list[Change]:
     lines = made_.rendered.text.split("\n")
     end = next(i for i, x in enumerate(lines) if x.startswith(ORIGINAL))
-    found = list(changes(lines[:end]))
+    found = [c for c in changes(lines[:end]) if c[1] != lines[c[0]] or c[2] > 1]
     return found if len(found) <= number else rng.sample(found, number)
 
 

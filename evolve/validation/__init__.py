@@ -6,6 +6,7 @@ Nothing here knows how the text was made: it imports no module of `codegen` that
              `forms` forms of C that say one thing; `instructions` what is left to the preprocessor
 `polynomial` index expressions in one form; `formula` conditions over them; `context` what holds at a place
 `widths`     that arithmetic fits its types
+`effects`    only statements have any
 `meaning`    the text's and the kernel's index expressions and conditions as such forms
 `values`     expressions over data, compared; `elements` of arrays, `places` of local ones
 `items`      the kernel as one thread runs it; `upcoming` what comes next of it; `walk` both in step;

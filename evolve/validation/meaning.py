@@ -79,7 +79,9 @@ def index(st: State, e: Expr, place: Place) -> Poly:
                 _fits(st, value, e.type, place)
             return value
         case Operation() if e.type in INTEGERS:
-            value = _operation(st, e, place)
+            args = [index(st, a, place) for a in e.args]
+            value = _operation(st, e, args, place)
+            _check_vanished(st, args, value.atoms(), place)
             _natural(value, e.type, ctx, place)
             _fits(st, value, e.type, place)
             return value
@@ -119,8 +121,14 @@ def _builtin(st: State, e: Builtin, place: Place) -> Poly:
     return st.grid[GRID[e.axis]]
 
 
-def _operation(st: State, e: Operation, place: Place) -> Poly:
-    args = [index(st, a, place) for a in e.args]
+def _check_vanished(st: State, args: list[Poly], kept: set[Atom], place: Place) -> None:
+    """What is read and does not count, as in `0 * x[i]`, must be there all the same."""
+    for a in set().union(*(p.atoms() for p in args)) - kept:
+        if a.kind == "read":
+            check_readable(st, equal(Poly({(a,): 1}), constant(0)), place)
+
+
+def _operation(st: State, e: Operation, args: list[Poly], place: Place) -> Poly:
     ctx = place.context
     match e.op, args:
         case "neg", [a]:
@@ -176,7 +184,9 @@ def condition(st: State, e: Expr, place: Place) -> Formula:
                     a, b = (index(st, x, place) for x in e.args)
                 except UnreadError:
                     return Opaque()
-                return _compared(e.op, a, b)
+                f = _compared(e.op, a, b)
+                _check_vanished(st, [a, b], atoms(f), place)
+                return f
             return Opaque()
         case _:
             return Opaque()

@@ -63,7 +63,7 @@ class Places:
                     if a.name.startswith("thread.")
                 }
             )
-            seen: Any = None
+            seen: Any = None  # until the first access that happens
             for access in accesses.values():
                 seen = _consistent(which[0], access, extents, slots, threads, seen)
 
@@ -77,6 +77,8 @@ def _consistent(
     seen: Any,
 ) -> Any:
     points = _points(access, threads)
+    if any(v.size == 0 for v in points.values()):
+        return seen  # No thread comes here.
     shape = np.broadcast_shapes((1,), *(v.shape for v in points.values()))
     valid = np.ones(shape, dtype=bool)
     index, slot, thread = (np.zeros(shape, dtype=np.int64) for _ in range(3))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from evolve.frontend.clang import binary_operator, children, evaluate, kind, parse, unary_operator
 from evolve.ir.errors import EvolveError
 from evolve.ir.types import DType
 from evolve.validation.declarations import DECLARATIONS, LINES
+from evolve.validation.effects import check_effects
 from evolve.validation.text import (
     Address,
     Array,
@@ -118,6 +120,8 @@ class TextReader:
         found, c = self.function(name), self._cursors[name]
         if "CUDAGLOBAL_ATTR" not in map(kind, children(c)) or c.mangled_name != name:
             raise UnreadError(f"{name} is not a kernel of that name", found.line)
+        if found.references:
+            raise UnreadError("a parameter that is a reference", found.line)
         return found
 
     def function(self, name: str) -> Function:
@@ -145,6 +149,7 @@ class TextReader:
                     self._parameters.add(part.spelling)
                 elif kind(part) == "COMPOUND_STMT":
                     body = self._body(part)
+            check_effects(body)
             first, last = c.extent.start.line - LINES, c.extent.end.line - LINES
             text = "\n".join(self._lines[first - 1 : last])
             by_reference = frozenset(references)
@@ -270,10 +275,10 @@ class TextReader:
 
     def _alignment(self, d: Any, line: int) -> int:
         """What `__align__` says, from the text: libclang does not tell."""
-        text = self._lines[line - 1]
-        _, found, rest = text.partition("__align__(")
-        number = rest.partition(")")[0]
-        return int(number) if found and number.isdigit() else 0
+        text = self._lines[line - 1].partition("//")[0]
+        found = re.findall(r"__align__\((\d+)\)", text)
+        # Of several declarations or attributes on a line it is not known whose it is.
+        return int(found[0]) if len(found) == text.count("align") == 1 and text.count(";") == 1 else 0
 
     def _placed(self, d: Any, t: Type, line: int) -> Declare:
         """`T (&name)[n] = *reinterpret_cast<T (*)[n]>(memory + offset)`."""

@@ -179,16 +179,27 @@ class State:
                 x.stale = True
 
     def check_used(self) -> None:
-        """What the text loads, it must have a use for: the kernel may not load it."""
+        """What the text loads or calls, it must have a use for: the kernel may not do so."""
         for x in self.names.values():
-            if not isinstance(x, Alias) or x.place is None or not self.in_memory(x):
+            if not isinstance(x, Alias) or x.place is None or not (self.in_memory(x) or _calls(x)):
                 continue
             if x.used != set(range(len(x.values))):
                 raise UnreadError("something is loaded and not used", x.place.line)
 
     def alias(self, values: list[Expr | None], place: Place, *, is_vector: bool) -> Alias:
+        for v in values:
+            if v is not None:
+                self.check_given(v, place)
         reads = frozenset(k for v in values if v is not None for k in self.read_by(v))
         return Alias(values, place.loops, reads, is_vector, place)
+
+    def check_given(self, e: Expr, place: Place) -> None:
+        """Raises DifferenceError for lanes without a value yet: names are looked up where they are used."""
+        for x in subexpressions(e):
+            if isinstance(x, Lane) and isinstance(x.vector, Name):
+                held = self.names.get(x.vector.key)
+                if isinstance(held, Alias) and held.values[x.lane] is None:
+                    raise DifferenceError("a lane is used before it has a value", place.line)
 
     def read_by(self, e: Expr) -> Iterator[int]:
         """Keys of all memory and variables that evaluating `e` reads."""
@@ -228,6 +239,10 @@ class State:
             raise UnreadError(f"{of.name} is loaded under other conditions than it is used", place.line)
         held.used.add(lane)
         return self.resolved(value, place)
+
+
+def _calls(alias: Alias) -> bool:
+    return any(isinstance(x, Invoke) for v in alias.values if v is not None for x in subexpressions(v))
 
 
 def subexpressions(e: Expr) -> Iterator[Expr]:

@@ -145,6 +145,9 @@ class Walk(Upcoming):
             raise UnreadError(f"{name.name} is changed", place.line)
         if (held.loops, held.place.conditions) != (place.loops, place.conditions):
             raise UnreadError(f"{name.name} is changed", place.line)
+        if held.values[s.target.lane] is not None:
+            raise UnreadError(f"a lane of {name.name} is set twice", place.line)
+        self.state.check_given(s.value, place)
         held.values[s.target.lane] = s.value
         held.reads |= frozenset(self.state.read_by(s.value))
 
