@@ -6,9 +6,10 @@ The suite is every program in `kernels/programs/` and its `alternatives/`, and t
 `tests.illegal.templates`. Then a number of random small changes of each text, one at a time: a line left
 out, doubled, under a condition on the thread or after the one behind it, a number one more or less or of
 another type, a hint or a conversion more, another operator, axis, lane or function, a condition without a
-part of it. Changes that are proved are listed and, those of templates, executed on the host under checks at small sizes:
-they change nothing that counts, or a wrong text was proved. With `--sketches` also the first ones that the
-expert makes of each kernel in `kernels/`, holes filled at random. Milliseconds are of processor time.
+part of it. Changes that are proved are listed and, those of templates, executed on the host under checks at
+small sizes: they change nothing that counts, or a wrong text was proved. With `--sketches` also the first
+ones that the expert makes of each kernel in `kernels/`, holes filled at random. Milliseconds are of processor
+time.
 """
 
 from __future__ import annotations
