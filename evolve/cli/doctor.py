@@ -64,6 +64,8 @@ def command(
 def _mark(one: dict[str, Any]) -> str:
     if one["ok"]:
         return "ok"
+    if one["code"] == "not-asked":
+        return "skipped"
     if one["needed"]:
         return "FAILED"
     return "unfit" if one["code"] in _UNFIT else "absent"

@@ -46,7 +46,7 @@ def model_probes(text: str, api_base: str | None, context: int | None) -> Iterat
 
     def reached() -> str:
         answered.append(reach(client))
-        return f"{where}, first answer after {answered[0]:.2f} s"
+        return f"{where}, first answer after {answered[0]:.2f} s{_other_name(client)}"
 
     def then(find: Callable[[], str]) -> Callable[[], str]:
         """Asks only what has answered before, so that a server that hangs costs its time once."""
@@ -69,6 +69,16 @@ def model_probes(text: str, api_base: str | None, context: int | None) -> Iterat
         )
     finally:
         client.close()
+
+
+def _other_name(client: Client) -> str:
+    """Many servers answer whatever model they are asked for."""
+    from evolve.llm.probe import listed
+
+    names, name = listed(client), client.model.name
+    if not names or any(one in (name, f"{name}:latest") for one in names):
+        return ""
+    return f", by another name: it lists {', '.join(names[:3])}{', …' * (len(names) > 3)}, and no {name}"
 
 
 def _context(client: Client, given: int | None) -> str:

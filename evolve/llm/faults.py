@@ -17,6 +17,7 @@ Kind = Literal[
     "no-key",
     "no-quota",
     "unknown-model",
+    "unknown-provider",
     "bad-request",
     "limit",
     "client-died",
@@ -26,7 +27,7 @@ KINDS: tuple[str, ...] = get_args(Kind)
 
 AGAIN = frozenset(("timeout", "unreachable", "rate-limited", "server-error", "malformed", "empty"))
 """What may be gone the next time."""
-FOR_GOOD = frozenset(("wrong-key", "no-key", "no-quota", "unknown-model", "client-died"))
+FOR_GOOD = frozenset(("wrong-key", "no-key", "no-quota", "unknown-model", "unknown-provider", "client-died"))
 """What no waiting mends: somebody has to do something."""
 
 HELP = {

@@ -15,7 +15,7 @@ KEY_OF = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
 LITELLM = "litellm"
 """The client of all others."""
 _PROVIDER = re.compile("[a-z][a-z0-9_-]*")
-_OTHERS = (
+PROVIDERS = (
     "such as openai/NAME, anthropic/NAME, or ollama/NAME and what else litellm knows; servers that speak "
     "OpenAI's chat protocol (vLLM, llama.cpp and others) are reached by "
     "openai/NAME --api-base http://HOST:PORT/v1"
@@ -74,7 +74,7 @@ def read_model(text: str | None, api_base: str | None) -> Model:
         raise EvolveError("usage", "--agent llm needs --model", hint="such as --model openai/NAME")
     protocol, _, name = text.partition("/")
     if _PROVIDER.fullmatch(protocol) is None or not name.strip() or not text.isprintable():
-        raise EvolveError("unknown-model", f"--model {text!r} is not PROVIDER/NAME", hint=_OTHERS)
+        raise EvolveError("unknown-model", f"--model {text!r} is not PROVIDER/NAME", hint=PROVIDERS)
     return Model(protocol, name, None if api_base is None else _address(api_base))
 
 

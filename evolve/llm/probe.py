@@ -16,9 +16,9 @@ from typing import Any, Protocol
 
 from evolve.dsl.reference import compact_reference
 from evolve.dsl.registry import statements
-from evolve.ir.errors import NegativeAnswerError
+from evolve.ir.errors import EvolveError, NegativeAnswerError
 from evolve.llm.faults import AGAIN, Fault
-from evolve.llm.model import Model
+from evolve.llm.model import PROVIDERS, Model
 from evolve.llm.patience import Patience
 from evolve.llm.request import Answer, Request, Wait
 from evolve.llm.window import ASSUMED, LEAST, tokens
@@ -99,7 +99,10 @@ def probe(client: Asked, given: int | None = None) -> Probe:
 
 
 def reach(client: Asked) -> float:
-    """The seconds that a first answer took. Raises NegativeAnswerError `model-failed`."""
+    """The seconds that a first answer took.
+
+    Raises NegativeAnswerError `model-failed`, and EvolveError `unknown-model` where nobody can be asked.
+    """
 
     def ask() -> float:
         try:
@@ -112,10 +115,28 @@ def reach(client: Asked) -> float:
     try:
         return _TRIES.ask(ask)
     except Fault as fault:
+        if fault.kind == "unknown-provider":
+            raise EvolveError("unknown-model", fault.message, hint=PROVIDERS) from None
         where = client.model.api_base or "its own server"
         message = f"{client.model.text} at {where} does not answer: {fault.kind}: {fault.message}"
-        hint = fault.hint or ("try again later" if fault.kind in AGAIN else None)
+        hint = _key_hint(client) if fault.kind == "wrong-key" else fault.hint
+        hint = hint or ("try again later" if fault.kind in AGAIN else None)
         raise NegativeAnswerError("model-failed", message, hint=hint) from None
+
+
+def _key_hint(client: Asked) -> str:
+    names: list[str] = []
+    with suppress(Fault):
+        names = client.about().get("keys") or []
+    if names:
+        return f"is what {' and '.join(names)} holds this server's key?"
+    return f"no key is set: export {client.model.key_name or 'the one that belongs to this server'}"
+
+
+def listed(client: Asked) -> list[str]:
+    """The models that a server of one's own says it has; none where it does not say."""
+    page = None if client.model.api_base is None else _page(client, "/v1/models", None)
+    return [name for one in _list(_at(page, "data")) if isinstance(name := _at(one, "id"), str)]
 
 
 # ---- the context

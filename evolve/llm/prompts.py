@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import DictLoader, StrictUndefined, TemplateError
+from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from evolve.ir.errors import EvolveError
@@ -20,6 +21,25 @@ from evolve.target.data import data_dir
 
 NAMES = ("system", "propose", "repair", "steps", "step")
 _MOST_BYTES = 64 * 1024
+_MOST_MADE = 1 << 20
+"""Characters or items that an operator makes of less."""
+
+_FAILURES = (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError, MemoryError)
+
+
+class _Sandbox(ImmutableSandboxedEnvironment):
+    """One in which no operator makes what no memory holds."""
+
+    intercepted_binops = frozenset(("*", "**"))
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        """Raises SecurityError for a power of more than small numbers, or a long repetition."""
+        if operator == "**" and not (abs(left) <= _MOST_MADE and abs(right) <= 64):
+            raise SecurityError("a power of such numbers is too large")
+        for many, times in ((left, right), (right, left)):
+            if operator == "*" and hasattr(many, "__len__") and len(many) * times > _MOST_MADE:
+                raise SecurityError(f"what is repeated has over {_MOST_MADE} characters")
+        return super().call_binop(context, operator, left, right)
 
 
 class Prompts:
@@ -30,7 +50,7 @@ class Prompts:
 
     def __init__(self, texts: Mapping[str, str] | None = None) -> None:
         sources = {**_built_in(), **(texts or {})}
-        self._environment = ImmutableSandboxedEnvironment(
+        self._environment = _Sandbox(
             loader=DictLoader({f"{name}.j2": text for name, text in sources.items()}),
             undefined=StrictUndefined,
             trim_blocks=True,
@@ -49,10 +69,10 @@ class Prompts:
     def _guarded(self, name: str, act: Any) -> Any:
         try:
             return act()
-        except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, OverflowError) as cause:
-            line = getattr(cause, "lineno", None)
+        except _FAILURES as cause:
+            line, why = getattr(cause, "lineno", None), str(cause) or type(cause).__name__
             raise EvolveError(
-                "bad-prompt", f"the template fails: {cause}", file=f"{name}.j2", line=line
+                "bad-prompt", f"the template fails: {why}", file=f"{name}.j2", line=line
             ) from cause
 
 
@@ -73,14 +93,23 @@ def read_prompts(folder: Path) -> dict[str, str]:
         if not path.exists():
             continue
         try:
-            text = path.read_text(encoding="utf-8")
+            text = _read(path)
         except (OSError, ValueError) as cause:
             raise EvolveError("bad-prompt", f"cannot read the template: {cause}", file=str(path)) from cause
-        if len(text.encode()) > _MOST_BYTES:
-            raise EvolveError("bad-prompt", f"the template is over {_MOST_BYTES} bytes", file=str(path))
         texts[name] = text
     if not texts:
         names = ", ".join(f"{name}.j2" for name in NAMES)
         raise EvolveError("bad-prompt", f"the folder holds none of {names}", file=str(folder))
     Prompts(texts)
     return texts
+
+
+def _read(path: Path) -> str:
+    """Raises OSError or ValueError."""
+    if not path.is_file():
+        raise OSError("it is no file")
+    with path.open("rb") as file:
+        text = file.read(_MOST_BYTES + 1)
+    if len(text) > _MOST_BYTES:
+        raise ValueError(f"it has over {_MOST_BYTES} bytes")
+    return text.decode()

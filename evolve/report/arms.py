@@ -22,7 +22,9 @@ def _line(arm: Mapping[str, Any]) -> str:
         + (f" in {_count(arm['champions'], 'step')}" if arm["champions"] else ""),
     ]
     if arm["worth"] is not None:
-        parts.append(f"an ask costs {arm['cost']:.1f} programs, index {arm['worth']:.3f}")
+        parts.append(
+            f"an ask costs as much as {arm['cost']:.1f} programs timed, gain for that {arm['worth']:.3f}"
+        )
     if arm["failed"]:
         parts.append(f"{arm['failed']} failed")
     return f"{arm['arm']}: {', '.join(parts)}"

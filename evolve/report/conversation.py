@@ -7,8 +7,6 @@ from typing import Any
 
 from evolve.llm.effects import calibration
 
-_STEPS = ("asked for programs", "sent back what was refused")
-
 
 def conversation_text(exchanges: Sequence[Mapping[str, Any]]) -> str:
     """All exchanges. What every prompt begins with is shown once."""
@@ -16,8 +14,11 @@ def conversation_text(exchanges: Sequence[Mapping[str, Any]]) -> str:
         return "no model was asked in this run"
     lines: list[str] = []
     shown: list[Any] = []
+    stepped = {one["ask"] for one in exchanges if one["step"] and not _is_repair(one)}
     for one in exchanges:
-        lines += [f"==== ask {one['ask']}, {one['model']}: {_STEPS[bool(one['step'])]}", ""]
+        for_what = "asked for one statement" if one["ask"] in stepped else "asked for programs"
+        for_what = "sent back what was refused" if _is_repair(one) else for_what
+        lines += [f"==== ask {one['ask']}, {one['model']}: {for_what}", ""]
         for message in one["prompt"]:
             if message in shown:
                 lines += [f"---- {message['role']}: as before", ""]
@@ -31,6 +32,10 @@ def conversation_text(exchanges: Sequence[Mapping[str, Any]]) -> str:
             lines += [f"---- answer ({_cost(one)}{cut})", one["answer"].rstrip(), ""]
             shown.append({"role": "assistant", "content": one["answer"]})
     return "\n".join(lines)
+
+
+def _is_repair(one: Mapping[str, Any]) -> bool:
+    return any(message["role"] == "assistant" for message in one["prompt"])
 
 
 def _cost(one: Mapping[str, Any]) -> str:
@@ -50,8 +55,9 @@ def _ledger_line(one: Mapping[str, Any]) -> str:
     tokens = f"{_count(one['prompt_tokens'])} tokens in{cached}, {_count(one['completion_tokens'])} out"
     tokens += f" and at most {one['counted']} not told" if one.get("counted") else ""
     price = "price unknown" if one.get("usd") is None else f"{one['usd']:.4f} USD"
-    slow = "" if one.get("median_answer_s") is None else f" (an answer in {one['median_answer_s']:.1f} s)"
-    answers = f"{one['answered']} answers to {one['requests']} requests in {one['seconds']:.1f} s{slow}"
+    half = one.get("median_answer_s")
+    slow = "" if half is None else f"half of them within {half:.1f} s, "
+    answers = f"{one['answered']} answers to {one['requests']} requests, {slow}{one['seconds']:.1f} s in all"
     return f"{one['model']}: {answers}, {tokens}, {price}{lost}"
 
 

@@ -78,7 +78,8 @@ def test_what_does_not_work_fails_with_the_reason(hello: Say, said: str) -> None
     assert done.returncode == 1
     failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
     assert "model answers" in failed[0] and said in failed[0]
-    assert ["not asked" in line for line in failed] == [False, True, True]
+    skipped = [line for line in done.stdout.splitlines() if line.startswith("skipped")]
+    assert len(failed) == 1 and ["not asked" in line for line in skipped] == [True] * 4
     assert len(server.keys) == 1, "what is wrong for good is asked once"
     assert KEY not in done.stdout + done.stderr
 
@@ -94,3 +95,13 @@ def test_what_does_not_work_fails_with_the_reason(hello: Say, said: str) -> None
 def test_what_cannot_be_asked_at_all(arguments: tuple[str, ...], env: dict[str, Any], code: str) -> None:
     done = doctor(*arguments, "--json", **env)
     assert done.returncode == 2 and json.loads(done.stdout)["error"]["code"] == code
+
+
+def test_a_server_that_answers_for_any_model_is_said_to_have_others() -> None:
+    pages = {"/v1/models": Say(raw=b'{"data": [{"id": "real"}, {"id": "other"}]}')}
+    with serving(lambda n, request: Say("no"), pages=pages) as server:
+        said = {
+            name: doctor("--model", f"openai/{name}", "--api-base", server.base) for name in ("real", "x")
+        }
+    assert "by another name: it lists real, other, and no x" in said["x"].stdout
+    assert said["real"].returncode == 0 and "another name" not in said["real"].stdout

@@ -72,7 +72,7 @@ def test_two_slow_requests_overlap_and_candidates_are_scored_meanwhile(tmp_path:
     assert abs(gained - (document["best"]["fitness"] - document["baseline"]["fitness"])) < 1e-9
     for command in ("show", "report"):
         shown = evolve(tmp_path, command, "out").stdout
-        assert "who proposed:" in shown and "openai/m1: " in shown and "an ask costs " in shown
+        assert "who proposed:" in shown and "openai/m1: " in shown and "an ask costs as much as " in shown
     assert json.loads(evolve(tmp_path, "replay", "out", "--json").stdout)["agrees"]
 
 

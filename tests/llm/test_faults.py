@@ -187,4 +187,4 @@ def test_a_server_that_dies_and_comes_back_no_more(wires: Callable[[str], Wire],
 
 def test_every_kind_that_a_server_causes_is_in_the_table() -> None:
     kinds = {kind for _, kind, _ in FAULTS.values()}
-    assert kinds >= (AGAIN | FOR_GOOD) - {"client-died", "no-key"}
+    assert kinds >= (AGAIN | FOR_GOOD) - {"client-died", "no-key", "unknown-provider"}

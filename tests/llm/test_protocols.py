@@ -226,7 +226,7 @@ def test_a_provider_that_does_not_exist_and_a_key_that_is_missing(monkeypatch: p
         finally:
             client.close()
     assert found == {
-        "unknown-model": "litellm knows no provider 'nosuch'",
+        "unknown-provider": "litellm knows no provider 'nosuch'",
         "no-key": "gemini/gemini-2.5-pro needs a key, and GEMINI_API_KEY or GOOGLE_API_KEY is not set",
     }
 

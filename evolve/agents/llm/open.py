@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 from evolve.agents.llm.agent import LlmAgent
@@ -67,6 +68,7 @@ def _price(client: Client, settings: Settings) -> Price | None:
         return None
     if price is None and settings.max_usd is not None:
         message = f"--max-usd cannot hold: no price of {client.model.text} is known"
-        hint = "--max-tokens holds for any model; prices are in litellm's table, which 'evolve[llm]' installs"
+        hint = "--max-tokens holds for any model; prices are those of litellm's table"
+        hint += "" if find_spec("litellm") else ", which 'evolve[llm]' installs"
         raise EvolveError("no-price", message, hint=hint)
     return price

@@ -87,7 +87,7 @@ def view(context: Context, detail: Detail) -> dict[str, Any]:
         "repeated": sum(a.status == "duplicate" for a in context.hypotheses),
         "waiting": [cut(a.note or a.program, MOST_TEXT) for a in _last(context.waiting, detail.results)],
         "failed": [_failure(a, detail) for a in _instructive(failed, detail.failed)],
-        "boldness": boldness(context.best.fitness),
+        "boldness": boldness(parent.fitness),
         "far": FAR,
         "near": NEAR,
         "asked_before": context.beside > 0 or (context.ask > 0 and not context.recent),

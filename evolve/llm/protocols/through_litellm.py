@@ -77,7 +77,7 @@ def speaker(model: str, held: Mapping[str, str], base: str | None) -> Speaker:
         try:
             litellm.get_llm_provider(model)
         except litellm.BadRequestError:
-            return fault("unknown-model", f"litellm knows no provider {provider!r}") | UNSPENT
+            return fault("unknown-provider", f"litellm knows no provider {provider!r}") | UNSPENT
         if wanted and not held and base is None:
             message = f"{provider}/{name} needs a key, and {' or '.join(wanted)} is not set"
             return fault("no-key", message) | UNSPENT

@@ -188,6 +188,10 @@ def test_what_the_kernel_and_the_programs_hold_is_never_a_template() -> None:
         "{{ ''.__class__.__mro__[1].__subclasses__() }}",
         "{{ 1 // 0 }}",
         "{{ budget_left + kernel }}",
+        "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+        "{{ 'x' * 10 ** 10 }}",
+        "{{ 10 ** 10 ** 7 }}",
+        "{{ (2 ** 60) * [kernel] }}",
     ],
 )
 def test_templates_that_fail_say_so(template: str) -> None:
@@ -205,6 +209,28 @@ def test_reading_a_folder_of_templates(tmp_path: Path) -> None:
     (tmp_path / "system.j2").write_bytes(b"\xff\xfe")
     with pytest.raises(EvolveError):
         read_prompts(tmp_path)
+    (tmp_path / "system.j2").unlink()
+    for path in ("/dev/zero", str(tmp_path)):
+        (tmp_path / "steps.j2").symlink_to(path)
+        with pytest.raises(EvolveError) as caught:
+            read_prompts(tmp_path)
+        assert "it is no file" in str(caught.value)
+        (tmp_path / "steps.j2").unlink()
+    (tmp_path / "steps.j2").write_bytes(b"x" * 70_000)
+    with pytest.raises(EvolveError) as caught:
+        read_prompts(tmp_path)
+    assert "over 65536 bytes" in str(caught.value)
+
+
+def test_small_repetitions_and_powers_are_templates_too() -> None:
+    assert Prompts({"propose": "{{ '-' * 3 }}{{ 2 ** 10 }}{{ 3 * 4 }}"}).render("propose") == "---102412\n"
+
+
+def test_how_bold_goes_by_the_program_that_is_shown() -> None:
+    far, near = Parent(1, "unroll(i, 2)\n", 0.13, 600.0), Parent(2, "unroll(i, 4)\n", 0.95, 90.0)
+    told = asked(context(best=near, parents=(far, near)))
+    assert "The program to improve is at 0.13" in told and "Change the structure." in told
+    assert "Small steps only." in asked(context(best=near, parents=(near, far)))
 
 
 def test_a_step_is_short_and_ends_with_what_changes() -> None:
