@@ -41,6 +41,8 @@ _REGISTERS = {
 }
 """Of an element type: the letter of an asm operand, the C type that it holds, the instruction's type."""
 _CONDITION = "#if defined(__CUDACC_RTC__) || defined(__NVCC__)"
+_PROMISE = re.compile(r"__attribute|__declspec|_Pragma|\[\s*\[|\basm\b|__asm")
+"""What tells a compiler what the tree does not show: that a call has no effect, how memory is aligned."""
 _CODE = (
     r"(?P<op>ld|st)\.global(\.cs|\.cg)?(?P<nc>\.nc)?(\.L1::\w+)?(?P<hint>\.L2::cache_hint)?"
     r"(\.v(?P<v>[24]))?\.(?P<t>\w+)"
@@ -91,6 +93,8 @@ def _blocks(lines: list[str]) -> Iterator[str]:
             block.append(code)
         elif code.startswith("#") and code != "#pragma unroll":
             raise UnreadError(f"the directive {code}")
+        elif not depth and (said := _PROMISE.search(code)):
+            raise UnreadError(f"what is said to the compiler by {said[0]}")
         if code.startswith("#endif"):
             depth -= 1
             if not depth:

@@ -111,7 +111,7 @@ class TextReader:
             if kind(c) in ("LINKAGE_SPEC", "UNEXPOSED_DECL"):
                 self._find(c)
             elif kind(c) == "FUNCTION_DECL" and c.is_definition():
-                if c.spelling in self._cursors:
+                if c.spelling in (*self._cursors, *_LOADS, *_STORES):
                     self._overloaded.add(c.spelling)
                 self._cursors[c.spelling] = c
 
@@ -443,6 +443,8 @@ class TextReader:
 
     def _call(self, c: Any) -> Expr:
         name, line = c.spelling, self._line(c)
+        if name in self._overloaded:
+            raise UnreadError(f"the text defines {name} more than once", line)
         if name in _CONSTANTS:
             return Number(_CONSTANTS[name], DType.F32)
         parts = children(c)

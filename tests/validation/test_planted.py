@@ -110,6 +110,31 @@ EDITS = (
         "__shared__ __align__(16) float x_tile",
         "// __align__(16)\n    __shared__ float x_tile",
     ),
+    Edit(
+        "a second function of the name",
+        "softmax",
+        "__device__ __forceinline__ float block_max_512",
+        "__device__ int block_max_512(int v, float*) { return v; }\n"
+        "__device__ __forceinline__ float block_max_512",
+    ),
+    Edit(
+        "a call without effects",
+        "softmax",
+        "__device__ __forceinline__ float block_max",
+        "__device__ __attribute__((const)) float block_max",
+    ),
+    Edit(
+        "an alignment that nobody asks for",
+        "saxpy",
+        "const float* __restrict__ x",
+        "const float* __restrict__ __attribute__((align_value(64))) x",
+    ),
+    Edit(
+        "a kernel that does not return",
+        "saxpy",
+        'extern "C" __global__',
+        '[[noreturn]] extern "C" __global__',
+    ),
     Edit("wait left out", "template matmul 3", "__pipeline_wait_prior(1);", "", 1),
     Edit(
         "wait for too little",
@@ -270,3 +295,13 @@ def test_an_array_that_is_const_and_is_written() -> None:
         assert old in text
         text = text.replace(old, new, 1)
     assert str(made("saxpy").read_back(text)).endswith("y is const and is written")
+
+
+def test_a_function_of_cuda_that_is_another() -> None:
+    text = made("saxpy").rendered.text
+    other = "template <> __device__ float __ldcg(const float* p) { return 0.0f; }\n"
+    element = "x[i_oo * 1024 + i_oi * 256 + tx]"
+    assert f"alpha * {element}" in text
+    hinted = text.replace(f"alpha * {element}", f"alpha * __ldcg(&{element})", 1)
+    assert made("saxpy").read_back(hinted).proved
+    assert not made("saxpy").read_back(hinted.replace('extern "C"', f'{other}extern "C"', 1)).proved
