@@ -132,8 +132,8 @@ EDITS = (
     Edit(
         "a kernel that does not return",
         "saxpy",
-        'extern "C" __global__',
-        '[[noreturn]] extern "C" __global__',
+        "__global__ void",
+        "__global__ __attribute__((noreturn)) void",
     ),
     Edit("wait left out", "template matmul 3", "__pipeline_wait_prior(1);", "", 1),
     Edit(
