@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from evolve.cli.interrupts import Interrupts
@@ -35,11 +35,11 @@ def searching(open_problem: OpenProblem, workers: int | None, agent: str) -> Ite
     from evolve.runs.session import Session
 
     display = make_display(live="human" not in agent.split("+"))
-    folder_name = ""
+    begun: RunFolder | None = None
 
     def announce(folder: RunFolder, info: ProblemInfo) -> None:
-        nonlocal folder_name
-        folder_name = folder.name
+        nonlocal begun
+        begun = folder
         display.announce(folder.path, info)
 
     def made(settings: Settings, prompts: Mapping[str, str]) -> AnyAgent:
@@ -66,9 +66,19 @@ def searching(open_problem: OpenProblem, workers: int | None, agent: str) -> Ite
                     announce=announce,
                 )
         except (EvolveError, KeyboardInterrupt):
-            if interrupts.soft:
-                note(f"the run is on disk; go on with: evolve resume {folder_name}")
+            if interrupts.soft and begun is not None:
+                with suppress(EvolveError):
+                    note(_table(begun))
+                note(f"the run is on disk; go on with: evolve resume {begun.name}")
             raise
+
+
+def _table(folder: RunFolder) -> str:
+    """What a run that cannot go on has come to."""
+    from evolve.report.table import final_table
+    from evolve.runs.summary import as_document, read_view
+
+    return final_table(as_document(read_view(folder), folder.name, folder.blobs), folder.path)
 
 
 def _cores() -> int:

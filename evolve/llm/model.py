@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -14,6 +15,9 @@ KEY_OF = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
 """The variable of the environment that holds the key, for the protocols that have a client of their own."""
 LITELLM = "litellm"
 """The client of all others."""
+_OLLAMA = ("ollama", "ollama_chat")
+_OLLAMA_BASE = "http://127.0.0.1:11434"
+"""Where a server of one's own is if nothing else is said: it is asked what it can do like any other."""
 _PROVIDER = re.compile("[a-z][a-z0-9_-]*")
 PROVIDERS = (
     "such as openai/NAME, anthropic/NAME, or ollama/NAME and what else litellm knows; servers that speak "
@@ -75,6 +79,8 @@ def read_model(text: str | None, api_base: str | None) -> Model:
     protocol, _, name = text.partition("/")
     if _PROVIDER.fullmatch(protocol) is None or not name.strip() or not text.isprintable():
         raise EvolveError("unknown-model", f"--model {text!r} is not PROVIDER/NAME", hint=PROVIDERS)
+    if api_base is None and protocol in _OLLAMA:
+        api_base = os.environ.get("OLLAMA_API_BASE") or _OLLAMA_BASE
     return Model(protocol, name, None if api_base is None else _address(api_base))
 
 

@@ -23,6 +23,7 @@ STOPPED = {
     "ended": "who proposed has ended it",
     "interrupted": "interrupted",
     "running": "not ended, or killed",
+    "error: limit-reached": "a limit on tokens or USD is reached",
 }
 
 
@@ -60,6 +61,7 @@ def final_table(document: Mapping[str, Any], folder: Path) -> str:
         *(f"  {line}" for line in probed_lines(document.get("probed") or ())),
         *(f"  {line}" for line in arm_lines(document.get("arms") or ())),
         *(f"  {line}" for line in ledger_lines(document.get("models") or ())),
+        *([f"  what was said: evolve show {folder.name} --prompts"] if document.get("models") else ()),
         *(f"  {line}" for line in effect_lines(document.get("effects") or ())),
         *(f"  no longer asked: {why}" for why in (document.get("given_up") or {}).values()),
         *(f"  {line}" for line in examined_lines(document.get("examined"))),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -209,6 +210,7 @@ def test_a_limit_on_tokens_ends_a_run_that_can_be_resumed(tmp_path: Path) -> Non
         assert (done.returncode, error["code"]) == (1, "limit-reached"), done.stderr
         assert "openai/scripted is not asked: --max-tokens 4000 is reached" in error["message"]
         assert "go on with: evolve resume out" in done.stderr
+        assert "speed of light" in done.stderr and "what was said: evolve show out --prompts" in done.stderr
         asked = len(server.requests)
         assert asked >= 2 and 110 * asked <= 4000
         resumed = evolve(tmp_path, "resume", "out", "--max-tokens", "1000000", "--json")
@@ -345,11 +347,8 @@ def test_a_server_that_keeps_to_a_schema_is_asked_for_json(tmp_path: Path) -> No
     assert all("Answer with one JSON object" in one and "```" not in one for one in systems)
     state = read_view(RunFolder(tmp_path / "out", "out")).state
     first = state.proposals[1]
-    assert (first.program, first.note, first.expected) == (
-        "set(width, 1)\nset(tile, 4)\n",
-        "in turn",
-        "2x faster",
-    )
+    assert re.fullmatch(r"set\(width, [0-9]\)\nset\(tile, 4\)\n", first.program)
+    assert (first.note, first.expected) == ("in turn", "2x faster")
 
 
 def test_a_real_kernel(tmp_path: Path) -> None:

@@ -265,6 +265,17 @@ def test_openais_own_server_wants_a_key_and_ones_own_does_not() -> None:
     assert not read_model("openai/x", "https://example.com/v1").is_local
 
 
+def test_a_server_of_ollamas_is_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it is asked for the context it serves; a table, or a guess, has more, and a prompt would be cut."""
+    monkeypatch.delenv("OLLAMA_API_BASE", raising=False)
+    found = read_model("ollama/qwen3", None)
+    assert found.api_base == "http://127.0.0.1:11434" and found.is_local
+    monkeypatch.setenv("OLLAMA_API_BASE", "http://10.0.0.1:80")
+    assert read_model("ollama_chat/qwen3", None).api_base == "http://10.0.0.1:80"
+    assert read_model("ollama/qwen3", "http://10.0.0.2").api_base == "http://10.0.0.2"
+    assert read_model("gemini/x", None).api_base is None
+
+
 LOOK = """
 import os, re, sys
 from pathlib import Path

@@ -79,7 +79,7 @@ class Rates:
     @staticmethod
     def of(settings: Settings) -> Rates:
         """By the limits of a run, where it has some."""
-        tokens, usd = (getattr(settings, name, None) for name in ("max_tokens", "max_usd"))
+        tokens, usd = settings.max_tokens, settings.max_usd
         return Rates(
             tokens / settings.budget if tokens else TOKENS_A_PROGRAM,
             usd / settings.budget if usd else USD_A_PROGRAM,

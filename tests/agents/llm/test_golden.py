@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 
 from benchmarks.llm.contexts import first_context, later_context
 from benchmarks.llm.prompt_sizes import RESULT, SIZES, questions, sizes, table
+from evolve.agents.llm import tiers
 from evolve.agents.llm.tiers import TIERS, tier_of
 from evolve.agents.llm.view import step_view
 from evolve.dsl.reference import compact_reference, full_reference, names_reference, page
@@ -60,6 +62,14 @@ def test_prompts(tier: str) -> None:
         system, asked = asking.first((later_context if kind == "later" else first_context)(kernel))
         assert agrees(f"{kernel}-{tier}-{kind}", asked["content"])
     assert agrees(f"system-{tier}", system["content"])
+
+
+def test_the_rules_stand_once_more_where_they_are_kept() -> None:
+    rules = [
+        [line for line in text.splitlines() if re.match(r"\d+\. ", line)]
+        for text in (DOCUMENT.read_text(), tiers.__doc__ or "")
+    ]
+    assert rules[0] == rules[1] and len(rules[0]) == 11
 
 
 def test_a_repair() -> None:
@@ -111,7 +121,8 @@ def test_the_record_is_what_is_counted_now() -> None:
             assert counted == pytest.approx(record["kernels"][kernel][tier], rel=0.1)
 
 
-def test_no_vocabulary_takes_more_than_the_rule_says() -> None:
+def test_on_record_no_vocabulary_takes_more_than_the_rule_says() -> None:
+    """What was measured. A change of the rule shows in the table: see the test above."""
     rule = dict(json.loads(RESULT.read_text())["rule"])
     assert rule.pop("vocabulary")
     assert len(rule) == 5 and all(0.5 < share <= 1.0 for share in rule.values()), rule
