@@ -11,14 +11,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 
+from evolve.frontend.lengths import Touch, are_boxes, farthest, shows_all, shows_rows
 from evolve.frontend.polynomial import ONE, Poly, constant, expression, polynomial
 from evolve.frontend.prove import Known, negate, nonnegative, positive, simplify, variable_atom
 from evolve.frontend.refuse import RefusalError
 from evolve.ir.data import reads
 from evolve.ir.expr import Binary, BinaryOp, Cast, Expr, Load, Select, Var, index
+from evolve.ir.printer import print_expr
 from evolve.ir.stmt import Alloc, Block, For, If, Reduce, Stmt, Store
 from evolve.ir.types import DType
-from evolve.ir.visit import children, rebuild, variables
+from evolve.ir.visit import children, rebuild, variables, walk
 
 _SMALLEST_CONSTANT_STRIDE = 8
 _MAX_STRIDES = 5
@@ -26,28 +28,36 @@ _MAX_STRIDES = 5
 
 @dataclass(frozen=True)
 class Access:
-    """One flat address with what is known where it is used."""
+    """One flat address with what is known where it is used; whether it `reads` what is there; what is
+    `written` by the kernel anywhere."""
 
     flat: Poly
     known: Known
     line: int
+    reads: bool = True
+    written: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The dimensions of a buffer: strides from the largest to 1, and the extents."""
+    """The dimensions of a buffer: strides from the largest to 1, and the extents.
+
+    `assumed`: no access shows the last few elements of the last row.
+    """
 
     strides: tuple[Poly, ...]
     extents: tuple[Poly, ...]
+    assumed: bool = False
 
 
 def accesses(block: Block, known: Known, buffers: frozenset[str]) -> dict[str, list[Access]]:
     """All accesses to the given buffers."""
     out: dict[str, list[Access]] = {b: [] for b in buffers}
+    written = frozenset(site.stmt.buffer for site in walk(block) if isinstance(site.stmt, Store | Reduce))
 
     def visit(e: Expr, k: Known, line: int) -> Expr:
         if isinstance(e, Load) and e.buffer in buffers:
-            out[e.buffer].append(Access(polynomial(e.indices[0]), k, line))
+            out[e.buffer].append(Access(polynomial(e.indices[0]), k, line, True, written))
         return e
 
     for s, k in _statements(block, known):
@@ -59,7 +69,8 @@ def accesses(block: Block, known: Known, buffers: frozenset[str]) -> dict[str, l
             for i in s.indices:
                 _rewrite_expr(i, k, line, visit)
             if s.buffer in buffers:
-                out[s.buffer].append(Access(polynomial(s.indices[0]), k, line))
+                flat = polynomial(s.indices[0])
+                out[s.buffer].append(Access(flat, k, line, isinstance(s, Reduce), written))
     return out
 
 
@@ -97,22 +108,49 @@ def _rewrite_expr(e: Expr, known: Known, line: int, f) -> Expr:  # type: ignore[
 
 
 def shape_of(name: str, found: list[Access]) -> Shape:
-    """The dimensions of a buffer from all its accesses. Raises RefusalError."""
+    """The dimensions of a buffer from all its accesses. Raises RefusalError.
+
+    An array that is read has no more elements than its accesses show. To one that is only written nothing
+    can happen behind them: no program writes where the original does not.
+    """
     if not found:
         return Shape((ONE,), (ONE,))
+    written = not any(a.reads for a in found)
     # The same access under the same conditions is proved once, however often the text has it.
     found = list({(a.flat, a.known): a for a in found}.values())
+    fitting: list[Shape] = []
+    for shape in _shapes(found):
+        fitting.append(shape)
+        shown = _shown(shape, found, written)
+        if shown is not None:
+            return shown
+    if fitting and written:
+        return fitting[0]
+    why = "it cannot be written as subscripts that are proved to be within the dimensions of an array"
+    if fitting:
+        count = print_expr(expression(element_count(fitting[-1])))
+        why = f"nothing shows that {name} has {count} elements: no access is sure to reach the last of them"
+    raise RefusalError(found[0].line, f"subscript of {name}", why)
+
+
+def _shapes(found: list[Access]) -> Iterator[Shape]:
+    """Shapes that all accesses are within, those of most dimensions first."""
     candidates = _strides(found)
     for count in range(len(candidates), -1, -1):
         for chosen in combinations(candidates, count):
-            shape = _try(found, (*chosen, ONE))
-            if shape is not None:
-                return shape
-    raise RefusalError(
-        found[0].line,
-        f"subscript of {name}",
-        "it cannot be written as subscripts that are proved to be within the dimensions of an array",
-    )
+            yield from _try(found, (*chosen, ONE))
+
+
+def _shown(shape: Shape, found: list[Access], written: bool) -> Shape | None:
+    """The shape, if accesses show that the array has so many elements; `written`: it is only written."""
+    touches = []
+    for a in found:
+        subs = subscripts(a.flat, shape.strides, a.known)
+        assert subs is not None, "all accesses are within the shape"
+        touches.append(Touch(subs, a.known, a.written))
+    if shows_all(touches, shape.extents) or (written and are_boxes(touches, shape.extents)):
+        return shape
+    return replace(shape, assumed=True) if shows_rows(touches, shape.extents) else None
 
 
 def _strides(found: list[Access]) -> list[Poly]:
@@ -137,36 +175,33 @@ def _strides(found: list[Access]) -> list[Poly]:
     return out[:_MAX_STRIDES]
 
 
-def _try(found: list[Access], strides: tuple[Poly, ...]) -> Shape | None:
+def _try(found: list[Access], strides: tuple[Poly, ...]) -> Iterator[Shape]:
+    """Shapes of these strides that all accesses are within, if there are any."""
     inner: list[Poly] = []
     for big, small in pairwise(strides):
         quotient, rest = big.divide(small)
         if rest.terms or quotient.constant == 1:
-            return None
+            return
         inner.append(quotient)
     outer: Poly | None = None
+    touches: list[Touch] = []
     for a in found:
         subs = subscripts(a.flat, strides, a.known)
         if subs is None or not nonnegative(subs[0], a.known):
-            return None
+            return
         top = _largest(subs[0], a.known)
         if top is None:
-            return None
+            return
         if len(strides) == 1:
             top = _guarded(top, a)
         outer = _larger(outer, top + ONE, a.known)
+        touches.append(Touch(subs, a.known, a.written))
     assert outer is not None
-    shape = Shape(strides, (_whole(outer), *inner))
-    return None if any(_claims_more(shape, a) for a in found) else shape
-
-
-def _claims_more(shape: Shape, a: Access) -> bool:
-    """Whether a shape has elements from the place on that a guard of the address itself ends at, as the last
-    of whole tiles or rows: nothing says that these are there. Then the address is taken as it is."""
-    if len(shape.strides) == 1:
-        return False
-    count, plain = element_count(shape), a.known.scalars
-    return any(not nonnegative(end + ONE - count, plain) for end in _guards(a))
+    for end in dict.fromkeys((_whole(outer), outer)):
+        yield Shape(strides, (end, *inner))
+    last = farthest(touches)
+    if last is not None:
+        yield Shape(strides, (last + ONE, *inner))
 
 
 def _guarded(top: Poly, a: Access) -> Poly:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from evolve.frontend.addresses import Shape, accesses, rewrite, shape_of
+from evolve.frontend.addresses import Shape, accesses, element_count, rewrite, shape_of
 from evolve.frontend.clang import Parsed, parse
 from evolve.frontend.domain import Domain, UnboundedError, domain_of
 from evolve.frontend.execute import execute
@@ -111,7 +111,8 @@ def _lift(parsed: Parsed, found: Found, given: LaunchInfo | None) -> Lifted:
     assumed = premises(thread, domain)
     domain.known = assumed.known
     no_wrap = settle(thread.obligations, domain.known, domain.substitution, thread.scalars, assumed.implied)
-    kernel = located(_kernel(found, thread, domain, assumed), parsed.origins)
+    shapes = _shapes(thread, domain)
+    kernel = located(_kernel(found, thread, domain, assumed, shapes), parsed.origins)
     grid, block = geometry.dims(thread, domain, found.line)
     needs = geometry.needs(thread, domain, block, found.line)
     text = device_text(parsed, found)
@@ -121,7 +122,8 @@ def _lift(parsed: Parsed, found: Found, given: LaunchInfo | None) -> Lifted:
             found.line, "kernel", f"its device code does not compile on its own: {alone.problems[0].message}"
         )
     original = Original(text, found.name, grid, block, read_only=read_only(found))
-    notes = (*_notes(geometry, block, no_wrap, needs), *assumed.notes, *sorted(thread.notes))
+    notes = (*_notes(geometry, block, no_wrap, needs), *assumed.notes, *_lengths(shapes))
+    notes = (*notes, *sorted(thread.notes))
     no_wrap = (*no_wrap, *(x for x in needs if x not in no_wrap))
     fixed = {a: thread.threads.block[a] for a in thread.threads.tiled}
     return Lifted(kernel, original, geometry.launch, comment_block(parsed.text), no_wrap, notes, fixed)
@@ -160,12 +162,16 @@ def _refuse_errors(parsed: Parsed, found: Found) -> None:
             raise EvolveError("syntax-error", p.message, file=file, line=line, hint=hint)
 
 
-def _kernel(found: Found, thread: Thread, domain: Domain, assumed: Premises) -> Kernel:
-    body = Block(tuple(domain.body))
-    buffers = frozenset(thread.elements)
-    by_buffer = accesses(body, domain.known, buffers)
-    shapes: dict[str, Shape] = {b: shape_of(b, by_buffer[b]) for b in buffers}
-    body = rewrite(body, domain.known, shapes)
+def _shapes(thread: Thread, domain: Domain) -> dict[str, Shape]:
+    """The dimensions of the arrays. Raises RefusalError."""
+    by_buffer = accesses(Block(tuple(domain.body)), domain.known, frozenset(thread.elements))
+    return {b: shape_of(b, by_buffer[b]) for b in thread.elements}
+
+
+def _kernel(
+    found: Found, thread: Thread, domain: Domain, assumed: Premises, shapes: Mapping[str, Shape]
+) -> Kernel:
+    body = rewrite(Block(tuple(domain.body)), domain.known, dict(shapes))
     body = tidy(body, domain.known)
     taken = {*thread.params, *(s.name for s in assumed.implied)}
     body = numbered(named(nest(domain, body), domain, thread, taken))
@@ -177,6 +183,15 @@ def _kernel(found: Found, thread: Thread, domain: Domain, assumed: Premises) -> 
     kernel = assemble(found.name, thread, declared, body, assumed)
     verify(kernel)
     return kernel
+
+
+def _lengths(shapes: Mapping[str, Shape]) -> list[str]:
+    out = []
+    for name, shape in shapes.items():
+        if shape.assumed:
+            count = print_expr(expression(element_count(shape)))
+            out.append(f"{name} has {count} elements, the last of which the kernel does not touch")
+    return out
 
 
 def _notes(

@@ -26,12 +26,14 @@ class Known:
     facts    polynomials that are >= 0 here
     lowest   least values of the scalars that have one; a scalar without one may be anything
     values   the largest value in each index array; the least is 0
+    conditions  all that was asked on the way, what gives no facts too
     """
 
     loops: tuple[tuple[str, Poly], ...] = ()
     facts: tuple[Poly, ...] = ()
     lowest: tuple[tuple[str, int], ...] = ()
     values: tuple[tuple[str, Poly], ...] = ()
+    conditions: tuple[Expr, ...] = ()
 
     @property
     def scalars(self) -> Known:
@@ -53,9 +55,12 @@ class Known:
 
     def assuming(self, cond: Expr) -> Known:
         """Where a condition holds. `a != b` says something where a is known not to be beyond b."""
+        return replace(self, conditions=(*self.conditions, cond))._believing(cond)
+
+    def _believing(self, cond: Expr) -> Known:
         match cond:
             case Binary(op=BinaryOp.AND):
-                return self.assuming(cond.lhs).assuming(cond.rhs)
+                return self._believing(cond.lhs)._believing(cond.rhs)
             case Binary(op=BinaryOp.NE) if cond.lhs.dtype is DType.INDEX and cond.rhs.dtype is DType.INDEX:
                 d = polynomial(cond.rhs) - polynomial(cond.lhs)
                 if nonnegative(d, self):

@@ -209,7 +209,8 @@ VARIANTS = {
         __global__ void lower(const float *x, float *y, int rows, int cols) {
           int r = blockIdx.x * blockDim.x + threadIdx.x;
           if (r >= rows) return;
-          for (int c = 0; c <= r && c < cols; c++) y[r * cols + c] = x[r * cols + c];
+          float last = x[r * cols + cols - 1];
+          for (int c = 0; c <= r && c < cols; c++) y[r * cols + c] = x[r * cols + c] - last;
         }""",
     "every second element, with continue": """
         __global__ void odd(const float *x, float *y, int rows, int cols) {

@@ -1,0 +1,70 @@
+"""Flat addresses whose strides are sizes, as `r * cols + c`, for questions about how far they reach."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import permutations
+
+from evolve.frontend.polynomial import ONE, Poly, variable
+from evolve.frontend.prove import Known, facts_of, nonnegative, variable_atom
+from evolve.frontend.tidy import substitute
+from evolve.ir.expr import Expr
+from evolve.ir.scope import conjuncts
+from evolve.ir.visit import variables
+
+
+def merged(flat: Poly, known: Known) -> tuple[Poly, Known]:
+    """The same addresses with loops that count as one made one: `r * cols + c` with c below cols is a number
+    below rows * cols, where nothing else depends on r or c."""
+    for outer, inner in permutations(known.loops, 2):
+        made = _one(flat, known, outer, inner)
+        if made is not None:
+            return merged(*made)
+    return flat, known
+
+
+def _one(
+    flat: Poly, known: Known, outer: tuple[str, Poly], inner: tuple[str, Poly]
+) -> tuple[Poly, Known] | None:
+    (v, count), (w, width) = outer, inner
+    loops = {n for n, _ in known.loops}
+    slopes = flat.coefficient(variable_atom(v)), flat.coefficient(variable_atom(w))
+    if slopes[0] is None or slopes[1] is None or slopes[1][0] != ONE or slopes[0][0] != width:
+        return None
+    if (count.names() | width.names()) & loops or any({v, w} & e.names() for _, e in known.loops):
+        return None
+    both = f"{v} {w}"
+    by = {w: variable(both) - variable(v) * width}
+    whole = flat.substitute(by)
+    conditions = tuple(substitute(c, by) for c in known.conditions)
+    if any(v in names for names in (whole.names(), *map(variables, conditions))):
+        return None
+    left = tuple((n, e) for n, e in known.loops if n not in (v, w))
+    return whole, replace(known, loops=((both, count * width), *left), facts=(), conditions=conditions)
+
+
+def reaches(flat: Poly, known: Known, end: Poly, given: tuple[Poly, ...]) -> bool:
+    """Whether an address is `end` or larger where each loop, and then each integer that is read from memory,
+    makes it largest. `given`: what is not negative at the sizes that matter."""
+    plain = known.scalars.given(*given)
+    conditions: list[Expr] = [c for e in known.conditions for c in conjuncts((e,))]
+    facts = [facts_of(c) for c in conditions]
+    if not all(facts):
+        return False
+    holds = [f for each in facts for f in each] + [e - ONE for _, e in known.loops]
+    for name, extent in reversed(known.loops):
+        parts = flat.coefficient(variable_atom(name))
+        if parts is None:
+            return False
+        up = nonnegative(parts[0], plain)
+        if not up and not nonnegative(-parts[0], plain):
+            return False
+        by = {name: extent - ONE if up else Poly(())}
+        flat = flat.substitute(by)
+        holds = [f.substitute(by) for f in holds]
+    for a in sorted(flat.atoms(), key=str):
+        top, slope = known.largest(a), flat.coefficient(a)
+        if top is not None and slope is not None and nonnegative(slope[0], plain):
+            flat = flat.replace(a, top)
+            holds = [f.replace(a, top) for f in holds]
+    return all(nonnegative(f, plain) for f in [*holds, flat - end])

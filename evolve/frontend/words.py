@@ -1,0 +1,140 @@
+"""Accesses, conditions and sizes in isl's own notation, for questions about all sizes.
+
+Terms of the sizes alone that are not affine, as products of two, are taken for sizes of their own: what holds
+for all of these holds for theirs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from evolve.frontend.polynomial import Monomial, Poly, constant, polynomial
+from evolve.frontend.prove import Known
+from evolve.ir.data import is_term
+from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Unary, UnaryOp, Var
+from evolve.ir.printer import print_expr
+from evolve.ir.types import DType
+from evolve.ir.visit import loads, variables
+
+
+class UnknownError(Exception):
+    """An address or a condition that isl has no words for."""
+
+
+@dataclass
+class Words:
+    """isl's text of one access: a dimension for each loop and each integer that is read from memory."""
+
+    known: Known
+    params: dict[str, Poly]
+    written: frozenset[str] = frozenset()
+    dims: dict[str, str] = field(default_factory=dict)
+    bounds: list[str] = field(default_factory=list)
+
+    def domain(self) -> str:
+        """When the access happens, for some contents. Raises UnknownError."""
+        parts = []
+        for name, extent in self.known.loops:
+            parts.append(f"0 <= {self._dim(name)} < {self.affine(extent)}")
+        parts += [self.condition(c) for c in self.known.conditions]
+        return " and ".join([*parts, *self.bounds]) or "0 = 0"
+
+    def affine(self, p: Poly) -> str:
+        """Raises UnknownError."""
+        terms = [f"{c}*{self._monomial(m)}" if m else str(c) for m, c in p.terms]
+        return f"({' + '.join(terms) or '0'})"
+
+    def condition(self, e: Expr, holds: bool = True) -> str:
+        """Where a condition holds, or does not. One that reads the contents of an array may do either, unless
+        the kernel computes these itself. Raises UnknownError.
+        """
+        match e:
+            case Const():
+                return "0 = 0" if bool(e.value) is holds else "1 = 0"
+            case Unary(op=UnaryOp.NOT):
+                return self.condition(e.arg, not holds)
+            case Binary(op=BinaryOp.AND | BinaryOp.OR):
+                word = "and" if (e.op is BinaryOp.AND) is holds else "or"
+                return f"({self.condition(e.lhs, holds)} {word} {self.condition(e.rhs, holds)})"
+            case Binary() if e.op.is_comparison and e.lhs.dtype is e.rhs.dtype is DType.INDEX:
+                return self._comparison(e, holds)
+            case _:
+                return self._choice(e, holds)
+
+    def _comparison(self, e: Binary, holds: bool) -> str:
+        signs = {
+            BinaryOp.LT: "<",
+            BinaryOp.LE: "<=",
+            BinaryOp.GT: ">",
+            BinaryOp.GE: ">=",
+            BinaryOp.EQ: "=",
+            BinaryOp.NE: "!=",
+        }
+        op = e.op if holds else e.op.negated
+        try:
+            return f"{self.affine(polynomial(e.lhs))} {signs[op]} {self.affine(polynomial(e.rhs))}"
+        except UnknownError:
+            if loads(e):
+                raise
+            return self._choice(e, holds)
+
+    def _choice(self, e: Expr, holds: bool) -> str:
+        read = {x.buffer for x in loads(e)}
+        if read & self.written:
+            raise UnknownError(print_expr(e))
+        if read:
+            return "0 = 0"
+        self._needs_sizes_alone(variables(e), print_expr(e))
+        chosen = self._param(f"? {print_expr(e)}", constant(-1))
+        return f"{chosen} >= 1" if holds else f"{chosen} <= 0"
+
+    def _monomial(self, m: Monomial) -> str:
+        if len(m) == 1:
+            return self._atom(m[0])
+        return self._opaque(Poly(((m, 1),)))
+
+    def _atom(self, a: Expr) -> str:
+        if isinstance(a, Var):
+            return self.dims.get(a.name) or self._opaque(polynomial(a))
+        if is_term(a):
+            return self._element(a)
+        if isinstance(a, Binary):
+            x, y = polynomial(a.lhs), polynomial(a.rhs)
+            if a.op in (BinaryOp.FLOORDIV, BinaryOp.MOD):
+                k = y.constant
+                if k is not None and k > 0:
+                    quotient = a.op is BinaryOp.FLOORDIV
+                    return f"floor({self.affine(x)}/{k})" if quotient else f"({self.affine(x)} mod {k})"
+            elif a.op in (BinaryOp.MIN, BinaryOp.MAX):
+                word = "min" if a.op is BinaryOp.MIN else "max"
+                return f"{word}({self.affine(x)}, {self.affine(y)})"
+        return self._opaque(polynomial(a))
+
+    def _element(self, a: Expr) -> str:
+        key = f"[] {print_expr(a)}"
+        if any(x.buffer in self.written for x in loads(a)):
+            raise UnknownError(key)
+        if key not in self.dims:
+            name = self._dim(key)
+            top = self.known.largest(a)
+            self.bounds.append(f"0 <= {name}" if top is None else f"0 <= {name} <= {self.affine(top)}")
+        return self.dims[key]
+
+    def _opaque(self, p: Poly) -> str:
+        """A term of the sizes alone, by a name of its own."""
+        key = " ".join(print_expr(a) for m, _ in p.terms for a in m)
+        self._needs_sizes_alone(p.names(), key)
+        if p.reads:
+            raise UnknownError(key)
+        return self._param(key, p)
+
+    def _needs_sizes_alone(self, names: frozenset[str] | set[str], what: str) -> None:
+        if any(n in self.dims for n in names):
+            raise UnknownError(what)
+
+    def _dim(self, key: str) -> str:
+        return self.dims.setdefault(key, f"d{len(self.dims)}")
+
+    def _param(self, key: str, value: Poly) -> str:
+        self.params.setdefault(key, value)
+        return f"p{list(self.params).index(key)}"
