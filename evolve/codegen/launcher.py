@@ -27,9 +27,9 @@ def render_launcher(rendered: Rendered, params: tuple[Param, ...]) -> str:
     """`cudaError_t launch_<kernel>(parameters, cudaStream_t stream)`.
 
     `params` are the original kernel's. The first variant whose condition holds, and whose arrays are
-    aligned and apart as its text needs, is launched, else the original; an empty grid launches nothing.
-    Scratch memory is allocated in the stream's order and given back behind the launches. Macros of the text
-    end with it.
+    there, aligned and apart as its text needs, is launched, else the original; an empty grid launches
+    nothing. Scratch memory is allocated in the stream's order and given back behind the launches. Macros of
+    the text end with it.
     """
     taken = identifiers(rendered.text)
     names = Names(taken - {p.name for p in params})
@@ -54,6 +54,7 @@ def render_launcher(rendered: Rendered, params: tuple[Param, ...]) -> str:
     for v in rendered.variants:
         aligned = _aligned(v)
         terms = [f"(unsigned long long){own[n]} % {size} == 0" for n, size in aligned.items() if n in own]
+        terms += [f"{own[n]} != nullptr" for n in v.needed]
         terms += [_condition(t, wide) for t in conjuncts((v.guard,)) if t != TRUE]
         # After the guard, which keeps the byte counts within 64 bits.
         terms += [

@@ -19,7 +19,7 @@ from evolve.ir.affine import Ranges
 from evolve.ir.approximate import approximate_calls
 from evolve.ir.expr import TRUE, Binary, BinaryOp, Const, Expr, compare, conjunction, index, var
 from evolve.ir.kernel import Kernel, Module, Variant
-from evolve.ir.printer import print_expr, print_premise
+from evolve.ir.printer import print_expr, print_flagged, print_premise
 from evolve.ir.scope import conjuncts
 from evolve.ir.stmt import For
 from evolve.ir.visit import local_buffers, variables, walk
@@ -52,9 +52,13 @@ def render(module: Module) -> Rendered:
             emitted.append((name, kernel, KernelEmitter(kernel, name, Names(), collectives).emit()))
         guard = _guard(variant, [e for _, _, e in emitted])
         launches = tuple(_launch(name, _params(module, kernel, e), e, kernel) for name, kernel, e in emitted)
-        variants.append(RenderedVariant(guard, launches, rounded_by_order(variant.kernels)))
+        rounded, needed = rounded_by_order(variant.kernels), tuple(f.buffer for f in variant.flagged)
+        variants.append(RenderedVariant(guard, launches, rounded, needed))
         for number, (name, kernel, e) in enumerate(emitted):
             head = _heading(name, guard, e, kernel)
+            here = {p.name for p in launches[number].params}
+            premises = (print_flagged(f) for f in variant.flagged if f.buffer in here)
+            head += [line(f"// And on this: {t}.") for t in premises]
             if number:
                 head.append(line(f"// And on this: {emitted[number - 1][0]} was launched before it."))
             head += [line(f"// {t}") for t in _scratch(launches[number].params)]

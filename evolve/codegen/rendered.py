@@ -64,12 +64,14 @@ class RenderedLaunch:
 class RenderedVariant:
     """Launches that are valid when `guard` holds: the program's condition and what the text relies on.
 
-    `rounded` are arrays whose last bits depend on the order of threads: see `rounding`.
+    `rounded` are arrays whose last bits depend on the order of threads: see `rounding`. `needed` are
+    arrays that callers of the original may leave out, as null pointers, and of the variant may not.
     """
 
     guard: Expr
     launches: tuple[RenderedLaunch, ...]
     rounded: frozenset[str] = frozenset()
+    needed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,11 @@ from evolve.compiler.explain import explained
 from evolve.dsl.diagnostic import Diagnostic, RefusedError
 from evolve.dsl.program import Program
 from evolve.ir.expr import Expr, conjunction
+from evolve.ir.flags import taken_ahead
 from evolve.ir.kernel import Kernel, Module, Original, Variant
 from evolve.ir.launches import launches
 from evolve.ir.ordered import uncontracted
+from evolve.ir.printer import print_flagged
 from evolve.ir.stmt import Block, For, Stmt
 from evolve.ir.types import LoopKind
 from evolve.ir.visit import rewrite, variables
@@ -63,9 +65,12 @@ def compile_program(source: Source, program: Program, limits: Limits, *, blame: 
     # Index arithmetic that wraps around depending on an implied size is undefined behaviour of the source.
     asked = tuple(f for f in source.no_wrap if not variables(f) & kernel.implied)
     guard = conjunction((*kernel.assumptions, *asked))
+    flagged = taken_ahead(source.kernel, (kernel,))
+    verdict = replace(verdict, premises=(*verdict.premises, *map(print_flagged, flagged)))
     # Proved as the source's own expressions: a product that rounds by itself is one.
     emitted = uncontracted(kernel) if limits.numerics == "exact" else kernel
-    return Compiled(program, verdict, _module(source, (Variant(guard, launches(emitted)),)), kernel)
+    variant = Variant(guard, launches(emitted), flagged)
+    return Compiled(program, verdict, _module(source, (variant,)), kernel)
 
 
 def _told(

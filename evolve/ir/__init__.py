@@ -13,6 +13,7 @@
 `layout`   where an element of a local buffer is: its thread and slot, or its place in shared memory
 `swizzle`  columns of a shared tile that trade places from row to row
 `settled`  a kernel under facts about parameters that are no sizes
+`flags`    arrays that a kernel touches under a condition on parameters only
 `ordered`  sums and products that round; `approximate` functions that approximate others; `narrow` copies
            in bfloat16
 `scaled`   sums of exponentials kept relative to a maximum that still grows

@@ -39,6 +39,15 @@ class Contents:
 
 
 @dataclass(frozen=True)
+class Flagged:
+    """A premise about an array: it is there, all its elements, even where `conditions` on parameters, under
+    which alone the lifted kernel touches it, do not hold. See `ir.flags`."""
+
+    buffer: str
+    conditions: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
 class Kernel:
     """What one kernel computes.
 
@@ -110,10 +119,12 @@ class Original:
 
 @dataclass(frozen=True)
 class Variant:
-    """Kernels launched in order when `guard`, a BOOL expression over the scalars, holds."""
+    """Kernels launched in order when `guard`, a BOOL expression over the scalars, holds, and the arrays of
+    `flagged` are there."""
 
     guard: Expr
     kernels: tuple[Kernel, ...]
+    flagged: tuple[Flagged, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from evolve.ir.expr import Binary, BinaryOp, Call, Cast, Const, Expr, Find, Load, Select, Unary, Var
-from evolve.ir.kernel import Contents, Kernel, Scalar
+from evolve.ir.kernel import Contents, Flagged, Kernel, Scalar
 from evolve.ir.stmt import (
     Alloc,
     Barrier,
@@ -21,6 +21,7 @@ from evolve.ir.stmt import (
     Wait,
 )
 from evolve.ir.types import Cache, DType, LoopKind, Priority
+from evolve.ir.visit import variables
 
 _PRECEDENCE = {
     BinaryOp.OR: 1,
@@ -145,6 +146,12 @@ def print_premise(c: Contents) -> str:
     low, high = print_expr(c.low), print_expr(c.high)
     order = f", none less than the one before, {low} the first and {_one_less(c.high)} the last"
     return f"{c.buffer} holds integers from {low}, below {high}{order if c.nondecreasing else ''}"
+
+
+def print_flagged(f: Flagged) -> str:
+    """The premise as a clause."""
+    names = sorted({n for c in f.conditions for n in variables(c)})
+    return f"{f.buffer} has its elements whatever {' and '.join(names)} may be"
 
 
 def _one_less(e: Expr) -> str:
