@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 
-from evolve.frontend.lengths import Touch, are_boxes, farthest, shows_all, shows_rows
+from evolve.frontend.lengths import Touch, are_always, are_boxes, farthest, shows_all, shows_rows
 from evolve.frontend.polynomial import ONE, Poly, constant, expression, polynomial
 from evolve.frontend.prove import Known, negate, nonnegative, positive, simplify, variable_atom
 from evolve.frontend.refuse import RefusalError
@@ -42,12 +42,14 @@ class Access:
 class Shape:
     """The dimensions of a buffer: strides from the largest to 1, and the extents.
 
-    `assumed`: no access shows the last few elements of the last row.
+    `assumed`: no access shows the last few elements of the last row. `idle`: the kernel reads from it at some
+    sizes, or where a flag says so, and touches none of it at others.
     """
 
     strides: tuple[Poly, ...]
     extents: tuple[Poly, ...]
     assumed: bool = False
+    idle: bool = False
 
 
 def accesses(block: Block, known: Known, buffers: frozenset[str]) -> dict[str, list[Access]]:
@@ -148,9 +150,12 @@ def _shown(shape: Shape, found: list[Access], written: bool) -> Shape | None:
         subs = subscripts(a.flat, shape.strides, a.known)
         assert subs is not None, "all accesses are within the shape"
         touches.append(Touch(subs, a.known, a.written))
-    if shows_all(touches, shape.extents) or (written and are_boxes(touches, shape.extents)):
+    if written and are_boxes(touches, shape.extents):
         return shape
-    return replace(shape, assumed=True) if shows_rows(touches, shape.extents) else None
+    assumed = not shows_all(touches, shape.extents)
+    if assumed and not shows_rows(touches, shape.extents):
+        return None
+    return replace(shape, assumed=assumed, idle=not written and not are_always(touches))
 
 
 def _strides(found: list[Access]) -> list[Poly]:

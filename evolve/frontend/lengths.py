@@ -62,6 +62,11 @@ def are_boxes(touches: Sequence[Touch], extents: Sequence[Poly]) -> bool:
     return bool(_answer(_Question(touches, extents).boxes_are_touched))
 
 
+def are_always(touches: Sequence[Touch]) -> bool:
+    """Whether at all sizes some element is touched."""
+    return bool(_answer(_Question(touches, ()).some_are_touched))
+
+
 def farthest(touches: Sequence[Touch]) -> Poly | None:
     """The largest first subscript that is touched, if one term of the sizes says it."""
     return _answer(_Question(touches, ()).largest)
@@ -107,6 +112,9 @@ class _Question:
 
     def last_is_touched(self) -> bool:
         return self._always([f"{{s}}{k} = {end}" for k, end in enumerate(self._ends)])
+
+    def some_are_touched(self) -> bool:
+        return bool(self._set("", "0 = 0").is_subset(self._where([])))
 
     def boxes_are_touched(self) -> bool:
         return all(self._is_box(t) for t in self._told)

@@ -188,9 +188,11 @@ def _kernel(
 def _lengths(shapes: Mapping[str, Shape]) -> list[str]:
     out = []
     for name, shape in shapes.items():
+        count = print_expr(expression(element_count(shape)))
         if shape.assumed:
-            count = print_expr(expression(element_count(shape)))
             out.append(f"{name} has {count} elements, the last of which the kernel does not touch")
+        if shape.idle:
+            out.append(f"{name} has {count} elements also where the kernel touches none of them")
     return out
 
 

@@ -6,7 +6,7 @@ for all of these holds for theirs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from evolve.frontend.polynomial import Monomial, Poly, constant, polynomial
 from evolve.frontend.prove import Known
@@ -15,6 +15,9 @@ from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Unary, UnaryOp, Var
 from evolve.ir.printer import print_expr
 from evolve.ir.types import DType
 from evolve.ir.visit import loads, variables
+
+_TURNED = (BinaryOp.LT, BinaryOp.LE, BinaryOp.NE)
+"""Comparisons of integers that are asked as their opposites."""
 
 
 class UnknownError(Exception):
@@ -85,6 +88,8 @@ class Words:
         if read:
             return "0 = 0"
         self._needs_sizes_alone(variables(e), print_expr(e))
+        if isinstance(e, Binary) and e.op in _TURNED and not e.lhs.dtype.is_float:
+            e, holds = replace(e, op=e.op.negated), not holds
         chosen = self._param(f"? {print_expr(e)}", constant(-1))
         return f"{chosen} >= 1" if holds else f"{chosen} <= 0"
 

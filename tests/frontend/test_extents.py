@@ -179,3 +179,15 @@ def test_the_end_of_a_last_row_is_said_to_be_assumed() -> None:
     found = lift(Path(__file__).parents[2] / "kernels" / "stencil.cu")
     (note,) = (n for n in found.notes if n.endswith(NOT_TOUCHED))
     assert note.startswith("x has cols * rows elements")
+
+
+def test_an_array_that_a_flag_leaves_out_is_said_to_be_there() -> None:
+    """A pointer that may be null where it is not used: a program may copy from it before it asks the flag."""
+    text = """
+    __global__ void k(const float *x, const float *bias, float *y, int n, int has) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < n) { float s = x[i]; if (has > 0) s += bias[i]; y[i] = s; }
+    }
+    """
+    notes = [n for n in lift("k.cu", None, text).notes if n.endswith("touches none of them")]
+    assert notes == ["bias has n elements also where the kernel touches none of them"]
