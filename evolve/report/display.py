@@ -12,8 +12,9 @@ from typing import Protocol
 from evolve.events.schema import Asked, Body, Champion, Examined, Result
 from evolve.report.examined import examined_lines
 from evolve.report.progress import Progress
-from evolve.report.table import STOPPED, funnel_text, restricted, sizes_text
+from evolve.report.table import STOPPED, funnel_text, restricted
 from evolve.report.units import duration, harmless, microseconds
+from evolve.runs.shapes import shapes_text
 from evolve.search.problem import ProblemInfo
 from evolve.search.state import FUNNEL
 
@@ -50,7 +51,7 @@ def make_display(*, live: bool = True) -> Display:
 
 def opening(folder: Path, info: ProblemInfo) -> list[str]:
     """The lines that say what is about to be searched, on what assumptions."""
-    sizes = sizes_text(info.workload)
+    sizes = shapes_text(info.workload)
     why = f" ({info.device.reason})" if info.device.reason else ""
     lines = [
         f"kernel {info.entry} on {info.device.name}: times are {info.device.timing}{why}",

@@ -81,7 +81,30 @@ def _proved(found: Mapping[str, Any]) -> Iterator[str]:
     )
     for at, condition in enumerate(listed(proved.get("conditions")), start=1):
         yield f"variant {at} wherever {condition}; elsewhere the original runs"
-    yield "the proof is about the transformed loops, not about the CUDA text made of them: that is checked"
+    yield from _text(proved.get("text"))
+
+
+def _text(found: Any) -> Iterator[str]:
+    """Whether the proof reaches to the CUDA text."""
+    said = table(found)
+    at = f"line {said.get('line')} of best.cu: " if said.get("line") else ""
+    if said.get("status") == "PROVED":
+        yield (
+            "the CUDA text of its kernels is proved too: read back, by code that shares nothing with what "
+            "wrote it, it does what was proved of the loops"
+        )
+    elif said.get("status") == "UNKNOWN":
+        yield (
+            "the proof is about the transformed loops; the CUDA text made of them is checked, not proved: it "
+            f"is not read back ({at}{said.get('reason')})"
+        )
+    elif said.get("status") == "REFUTED":
+        yield f"the CUDA text is REFUTED: it does something else than the loops ({at}{said.get('reason')})"
+    else:
+        yield (
+            "the proof is about the transformed loops; the CUDA text made of them is checked, not proved: "
+            "that it was read back is not on record"
+        )
 
 
 def _checked(found: Mapping[str, Any]) -> Iterator[str]:
@@ -130,8 +153,10 @@ def _examined(found: Mapping[str, Any]) -> Iterator[str]:
 
 def _timed(found: Mapping[str, Any]) -> Iterator[str]:
     timed, sol = table(found.get("timed")), table(found.get("sol"))
-    at = "; ".join(sizes(table(s)) for s in listed(timed.get("sizes")))
-    where = f" at {at}" if at else ""
+    shapes = [sizes(table(s)) for s in listed(timed.get("sizes"))]
+    where = f" at {'; '.join(shapes)}" if shapes else ""
+    if len(shapes) > 1:
+        where += f" (times are the sum of {len(shapes)} launches)"
     if timed.get("timing") == "measured":
         yield f"measured on this machine's GPU ({timed.get('profile')}){where}, caches cold"
         yield from timing_lines(table(timed.get("detail")), listed(timed.get("sizes")))

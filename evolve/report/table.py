@@ -12,6 +12,7 @@ from evolve.report.conversation import effect_lines, ledger_lines, probed_lines
 from evolve.report.examined import examined_lines
 from evolve.report.units import duration, microseconds
 from evolve.runs.best import LEAST_GAIN
+from evolve.runs.shapes import shapes_text
 from evolve.search.problem import TextFound
 
 _SPECIALIZED = re.compile(r"(?:specialize|assume)\((.*)\)").fullmatch
@@ -43,7 +44,7 @@ def final_table(document: Mapping[str, Any], folder: Path) -> str:
         ("speed of light", microseconds(sol["time_us"]), "1.000", f"bound: {sol['bound']}"),
     ]
     widths = [max(len(row[i]) for row in rows) for i in range(3)]
-    at = sizes_text(document["workload"])
+    at = shapes_text(document["workload"])
     lines = [f"{document['kernel']} on {device['kind']}:{device['profile']}{', ' + at if at else ''}", ""]
     for name, time_us, fitness, speedup in rows:
         line = f"  {name:<{widths[0]}}  {time_us:>{widths[1]}}  {fitness:>{widths[2]}}  {speedup}"
@@ -77,9 +78,10 @@ def _filtered(balance: Mapping[str, Any] | None) -> Iterator[str]:
 
 
 def _text(found: Mapping[str, Any] | None) -> Iterator[str]:
-    """What reading the text back came to."""
+    """What reading the text back came to, a line of it named as it is in best.cu."""
     if found:
-        yield f"  text: {TextFound(found['status'], found['reason'], found['line']).said}"
+        at = f"line {found['line']} of best.cu: " if found["line"] else ""
+        yield f"  text: {TextFound(found['status'], at + found['reason']).said}"
 
 
 def _refuted(leads: Mapping[str, Any] | None) -> Iterator[str]:
@@ -94,12 +96,6 @@ def _no_gain(best: Mapping[str, Any]) -> Iterator[str]:
     """That the files hold the kernel as given, since the best program is no faster."""
     if best["speedup"] is not None and best["speedup"] < LEAST_GAIN:
         yield "  no gain: best.cu is the kernel as given"
-
-
-def sizes_text(workload: Mapping[str, Any]) -> str:
-    """The timed sizes of a workload's summary, scalars that are data left out."""
-    sizes = workload.get("sizes", workload)
-    return ", ".join(f"{name}={value}" for name, value in sizes.items() if isinstance(value, int | str))
 
 
 def restricted(program: str) -> Iterator[str]:

@@ -10,8 +10,9 @@ from collections.abc import Container, Iterator, Sequence
 from pathlib import PurePath
 
 from evolve.agents.base import Parent
-from evolve.events.schema import RunStarted
+from evolve.events.schema import ReadBack, RunStarted
 from evolve.runs.folder import RunFolder
+from evolve.runs.shapes import shapes_text
 
 LEAST_GAIN = 1.005
 """Original time over a program's: what is less is said as 1.00, and nobody gains by another kernel."""
@@ -39,33 +40,63 @@ def write_best(
     source: str,
     original: str,
     refuted: Parent | None = None,
+    text: ReadBack | None = None,
 ) -> None:
     """Replaces both files: with the program's CUDA text `source` or, where it gains nothing, with that of the
-    kernel as given, `original`, whose program is empty. `refuted` is what leads and is not shipped."""
+    kernel as given, `original`, whose program is empty. `refuted` is what leads and is not shipped; `text` is
+    what reading `source` back came to, None where nobody did."""
     gain = is_gain(best, baseline)
-    folder.write("best.cu", heading(started, best, baseline, refuted) + (source if gain else original))
+    folder.write("best.cu", heading(started, best, baseline, refuted, text) + (source if gain else original))
     folder.write("best.dsl", best.program if gain else "")
 
 
-def heading(started: RunStarted, best: Parent, baseline: Parent, refuted: Parent | None = None) -> str:
-    """Lines of comment over the CUDA text."""
-    told = _rewritten if is_gain(best, baseline) else _as_given
-    lines = [*told(started, best, baseline), *(f"Assumed: {one}." for one in started.assumptions)]
-    if refuted is not None:
-        lines.append(f"Candidate {refuted.proposal} takes {refuted.time_us:.1f} us and is not used:")
-        lines.append("its text, read back, does something else than what was proved.")
-    if is_gain(best, baseline):
-        lines += ["Made by this program:", *(f"    {line}" for line in best.program.splitlines())]
-    return "".join(f"{_comment(line)}\n" for line in lines) + "\n"
+def heading(
+    started: RunStarted,
+    best: Parent,
+    baseline: Parent,
+    refuted: Parent | None = None,
+    text: ReadBack | None = None,
+) -> str:
+    """Lines of comment over the CUDA text, and an empty one. Lines of the text are named as in the file."""
+    gain = is_gain(best, baseline)
+
+    def told(above: int) -> list[str]:
+        said = (
+            _rewritten(started, best, baseline, text, above) if gain else _as_given(started, best, baseline)
+        )
+        lines = [*said, *(f"Assumed: {one}." for one in started.assumptions)]
+        if refuted is not None:
+            lines.append(f"Candidate {refuted.proposal} takes {refuted.time_us:.1f} us and is not used:")
+            lines.append("its text, read back, does something else than what was proved.")
+        if gain:
+            lines += ["Made by this program:", *(f"    {line}" for line in best.program.splitlines())]
+        return lines
+
+    return "".join(f"{_comment(line)}\n" for line in told(len(told(0)) + 1)) + "\n"
 
 
-def _rewritten(started: RunStarted, best: Parent, baseline: Parent) -> Iterator[str]:
+def _rewritten(
+    started: RunStarted, best: Parent, baseline: Parent, text: ReadBack | None, above: int
+) -> Iterator[str]:
     yield f"{_kernel(started)}, rewritten by evolve {started.tool_version}"
-    yield f"and proved to compute what the original computes (numerics: {started.numerics})."
+    yield f"with a program proved to compute what the original computes (numerics: {started.numerics})."
     if started.numerics == "exact":
         yield from _UNCONTRACTED
+    yield from _text(text, above)
     yield f"{best.time_us:.1f} us, {_measured(started)}; {baseline.time_us / best.time_us:.2f} times as fast"
     yield f"as the original there, {best.fitness:.3f} of the speed of light."
+
+
+def _text(found: ReadBack | None, above: int) -> Iterator[str]:
+    """What is known of the text, which `above` lines stand over."""
+    if found is None:
+        yield "The text of its kernels was executed under checks, and not read back: it is not proved."
+    elif found.status == "PROVED":
+        yield "The text of its kernels, read back, is proved to do what was proved of the program."
+    else:
+        at = f"line {found.line + above}: " if found.line else ""
+        yield "The text of its kernels was executed under checks, and is not proved. Not read back:"
+        yield f"    {at}{found.reason}"
 
 
 def _as_given(started: RunStarted, best: Parent, baseline: Parent) -> Iterator[str]:
@@ -80,13 +111,9 @@ def _kernel(started: RunStarted) -> str:
 
 
 def _measured(started: RunStarted) -> str:
-    return f"{started.device.timing} on {started.device.profile}{_sizes(started)}"
-
-
-def _sizes(started: RunStarted) -> str:
-    sizes = started.workload_summary.get("sizes", started.workload_summary)
-    at = ", ".join(f"{n} = {v}" for n, v in sizes.items() if isinstance(v, int | str))
-    return f" at {at}" if at else ""
+    at = shapes_text(started.workload_summary, " = ")
+    where = f"{started.device.timing} on {started.device.profile}"
+    return f"{where}, {at}" if at.startswith("sum of ") else f"{where} at {at}" if at else where
 
 
 def _comment(line: str) -> str:

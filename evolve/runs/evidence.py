@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from evolve.runs.summary import RunView
+from evolve.runs.summary import RunView, shipped_text
 
 
 def evidence(view: RunView) -> dict[str, Any]:
@@ -14,7 +14,8 @@ def evidence(view: RunView) -> dict[str, Any]:
     given     kernel file, its kernel, hash of its text, seed, agent, version of the tool
     assumed   sentences, as when the run began
     numerics  the contract
-    proved    the verdict, and the condition under which each variant runs (else the original does)
+    proved    the verdict, and the condition under which each variant runs (else the original does); `text`:
+              what reading the CUDA text back came to, None where nobody did
     checked   runs of the CUDA text under checks, their sizes, families of inputs, the largest error in
               tolerances; `original`: the same of the kernel as given
     timed     measured or estimated, on what, at which sizes; `detail`: how, where measured
@@ -39,6 +40,7 @@ def evidence(view: RunView) -> dict[str, Any]:
         "proved": {
             "verdict": result.verdict if result else None,
             "conditions": result.detail.get("conditions", []) if result else [],
+            "text": shipped_text(view),
         },
         "checked": {
             **_checked(result.detail if result else state.baseline.detail),

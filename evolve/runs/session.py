@@ -322,7 +322,8 @@ def _search(
             source = (state.results[best].source if best else None) or ""
         code = folder.blobs.get(source) if source else original
         refuted = state.parent(proposal) if best != proposal else None
-        write_best(folder, started, state.parent(best), state.parent(0), code, original, refuted)
+        text = journal.text_of(best)
+        write_best(folder, started, state.parent(best), state.parent(0), code, original, refuted, text)
 
     for found in getattr(agent, "probes", ()):
         journal.note(found)

@@ -23,7 +23,7 @@ from evolve.events.schema import (
 )
 from evolve.ir.errors import EvolveError
 from evolve.runs.arms import shares
-from evolve.runs.best import shipped
+from evolve.runs.best import heading, is_gain, shipped
 from evolve.runs.conversation import ledger
 from evolve.runs.effects import effects
 from evolve.runs.folder import RunFolder
@@ -123,7 +123,8 @@ def as_document(view: RunView, name: str, blobs: BlobStore) -> dict[str, Any]:
     """The JSON object of `run --json`.
 
     Times in microseconds. Candidate 0 is the baseline, with the empty program. `source` is CUDA
-    text, and `text` says what reading it back came to, None where nothing was emitted or read. `refuted` is
+    text, and `text` says what reading it back came to, None where nothing was emitted or read; its `line` is
+    of best.cu. `refuted` is
     the program that leads where its text was refuted, None else: `best` is then what led before. `speedup`
     is baseline time over best time. `examined` says what became of the best program after
     a measured search, None where it was not examined: one whose state is failed is not to be used.
@@ -142,7 +143,7 @@ def as_document(view: RunView, name: str, blobs: BlobStore) -> dict[str, Any]:
         "device": started.device.model_dump(),
         "workload": started.workload_summary,
         "baseline": {"time_us": state.baseline.time_us, "fitness": state.baseline.fitness},
-        "best": _best(view, blobs, blobs.get(started.source)) | {"text": _text(view, view.shipped)},
+        "best": _best(view, blobs, blobs.get(started.source)) | {"text": shipped_text(view)},
         "refuted": _refuted(view),
         "examined": view.examined.model_dump(mode="json", exclude={"kind"}) if view.examined else None,
         "sol": started.sol.model_dump(),
@@ -157,6 +158,22 @@ def as_document(view: RunView, name: str, blobs: BlobStore) -> dict[str, Any]:
         "stopped": view.ended,
         "wall_s": round(view.wall_s, 3),
     }
+
+
+def shipped_text(view: RunView) -> dict[str, Any] | None:
+    """What reading the shipped program's text back came to; `line` is of best.cu, 0 where
+    that does not hold it."""
+    started, state = view.started, view.state
+    assert started is not None
+    best, baseline, leads = (state.parent(one) for one in (view.shipped, 0, state.champion))
+    said = _text(view, best.proposal)
+    if said is None or not said["line"]:
+        return said
+    if not is_gain(best, baseline):
+        return said | {"line": 0}
+    refuted = leads if leads.proposal != best.proposal else None
+    head = heading(started, best, baseline, refuted, view.read_back[best.proposal])
+    return said | {"line": said["line"] + head.count("\n")}
 
 
 def _text(view: RunView, candidate: int) -> dict[str, Any] | None:

@@ -80,6 +80,10 @@ class Journal:
         """Whether it is on record what reading the text of a champion back came to."""
         return candidate in self._read_back
 
+    def text_of(self, candidate: int) -> ReadBack | None:
+        """What reading the text of a champion back came to, if that is on record."""
+        return self._read_back.get(candidate)
+
     @property
     def refuted(self) -> frozenset[int]:
         """Champions whose text does something else than what was proved."""

@@ -113,6 +113,11 @@ def test_final_table(folder: RunFolder) -> None:
     document["workload"] = {"sizes": {"rows": 1024, "cols": 64, "alpha": 1.25}}
     title = final_table(document, Path("runs/x")).splitlines()[0]
     assert title.endswith(", rows=1024, cols=64")
+    document["workload"] = {"timed": [{"n": 8, "flag": flag, "alpha": 1.25} for flag in (1, 0)]}
+    title = final_table(document, Path("runs/x")).splitlines()[0]
+    assert title.endswith(", sum of 2 launches: n=8, flag=1; n=8, flag=0")
+    document["best"]["text"] = {"status": "UNKNOWN", "reason": "a goto", "line": 44}
+    assert "text: not read back: line 44 of best.cu: a goto" in final_table(document, Path("runs/x"))
     assert "the budget is spent" in table and "1 quarantined" in table
 
 

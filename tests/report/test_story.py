@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evolve.events.log import read_log
+from evolve.events.schema import ReadBack
 from evolve.report.evidence import NUMERICS, evidence_text
 from evolve.report.story import candidate_text, run_text
 from evolve.runs.evidence import evidence
 from evolve.runs.folder import RunFolder
 from evolve.runs.story import candidate_story, run_story
-from evolve.runs.summary import RunView, fold
+from evolve.runs.summary import RunView, fold, shipped_text
 from evolve.workload.model import Contract
 from tests.runs.helpers import run
 
@@ -149,7 +150,7 @@ def test_the_report_tells_what_the_result_rests_on(folder: RunFolder) -> None:
         f"numerics reassociate: {NUMERICS['reassociate']}",
         f"proved candidate {found['candidate']}: its loops compute what the kernel's compute",
         "variant 1 wherever cols == 8192; elsewhere the original runs",
-        "the proof is about the transformed loops, not about the CUDA text",
+        "the CUDA text of its kernels is proved too: read back,",
         "8 runs without a finding, the largest error 0.017 of what is allowed",
         "on the CPU, thread by thread",
         "at rows=1, cols=8192;",
@@ -163,6 +164,48 @@ def test_the_report_tells_what_the_result_rests_on(folder: RunFolder) -> None:
     measured = {**found, "timed": {**found["timed"], "timing": "measured"}}
     text = " ".join(evidence_text(measured).split())
     assert "measured on this machine's GPU" in text and "estimated" not in text and "on the CPU" not in text
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "line", "said"),
+    [
+        ("PROVED", "", 0, "the CUDA text of its kernels is proved too: read back,"),
+        ("", "", 0, "checked, not proved: that it was read back is not on record"),
+        ("UNKNOWN", "a goto", 7, "checked, not proved: it is not read back (line 7 of best.cu: a goto)"),
+        (
+            "REFUTED",
+            "m differs",
+            0,
+            "the CUDA text is REFUTED: it does something else than the loops (m differs)",
+        ),
+    ],
+)
+def test_the_report_says_what_reading_the_text_back_came_to(
+    folder: RunFolder, status: str, reason: str, line: int, said: str
+) -> None:
+    found = evidence(view(folder))
+    found["proved"]["text"] = {"status": status, "reason": reason, "line": line}
+    text = " ".join(evidence_text(found).split())
+    assert said in text and ("read back is not on record" in text) == (status == "")
+    assert ("is proved too" in text) == (status == "PROVED")
+
+
+def test_the_line_of_a_text_is_one_of_best_cu(folder: RunFolder) -> None:
+    seen = view(folder)
+    unread = ReadBack(candidate=seen.shipped, status="UNKNOWN", reason="a goto", line=7)
+    seen.read_back[seen.shipped] = unread
+    head = (folder.path / "best.cu").read_text().partition("\n\n")[0].count("\n") + 2
+    found = shipped_text(seen)
+    assert found is not None and found["reason"] == "a goto"
+    assert found["line"] == head + 1 + 7, "the reason has a line of its own"
+    assert evidence(seen)["proved"]["text"] == found
+
+
+def test_times_of_several_launches_are_called_a_sum(folder: RunFolder) -> None:
+    found = evidence(view(folder))
+    found["timed"]["sizes"] = [{"n": 64, "flag": 1}, {"n": 64, "flag": 0}]
+    text = " ".join(evidence_text(found).split())
+    assert "at n=64, flag=1; n=64, flag=0 (times are the sum of 2 launches)" in text
 
 
 def test_a_baseline_that_nothing_beats_claims_no_proof(folder: RunFolder) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from evolve.agents.base import Parent
-from evolve.events.schema import DeviceInfo, RunStarted, Settings, SolInfo
+from evolve.events.schema import DeviceInfo, ReadBack, RunStarted, Settings, SolInfo
 from evolve.runs.best import heading, write_best
 from evolve.runs.folder import RunFolder
 from evolve.toolchain.nvrtc import compile_cuda
@@ -31,7 +31,8 @@ BEST = Parent(3, "split(i, 64)\nbind(i.o, grid.x)\n", 0.5, 2.0)
 def test_it_says_what_where_and_how() -> None:
     assert heading(STARTED, BEST, Parent(0, "", 0.1, 10.0)).splitlines() == [
         "// k of k.cu, rewritten by evolve 1.2",
-        "// and proved to compute what the original computes (numerics: fast).",
+        "// with a program proved to compute what the original computes (numerics: fast).",
+        "// The text of its kernels was executed under checks, and not read back: it is not proved.",
         "// 2.0 us, estimated on h200-sxm at n = 64, m = 8; 5.00 times as fast",
         "// as the original there, 0.500 of the speed of light.",
         "// Assumed: arrays do not overlap.",
@@ -40,6 +41,27 @@ def test_it_says_what_where_and_how() -> None:
         "//     bind(i.o, grid.x)",
         "",
     ]
+
+
+def test_it_says_whether_the_text_is_proved_and_names_lines_of_the_file() -> None:
+    given = Parent(0, "", 0.1, 10.0)
+    proved = heading(STARTED, BEST, given, None, ReadBack(candidate=3, status="PROVED"))
+    assert "// The text of its kernels, read back, is proved to do what was proved" in proved
+    unread = ReadBack(candidate=3, status="UNKNOWN", reason="i may not fit", line=2)
+    told = heading(STARTED, BEST, given, None, unread)
+    file = (told + "first\nsecond\nthird\n").splitlines()
+    assert "// The text of its kernels was executed under checks, and is not proved. Not read back:" in file
+    (said,) = (line for line in file if "i may not fit" in line)
+    number = int(said.removeprefix("//     line ").partition(":")[0])
+    assert file[number - 1] == "second"
+    assert "proved to do" not in told
+
+
+def test_a_time_of_several_launches_is_called_a_sum() -> None:
+    timed = [{"n": 64, "flag": 1, "alpha": 0.5}, {"n": 64, "flag": 0, "alpha": 0.5}]
+    told = heading(STARTED.model_copy(update={"workload_summary": {"timed": timed}}), BEST, BEST)
+    said = "estimated on h200-sxm, sum of 2 launches: n = 64, flag = 1; n = 64, flag = 0; "
+    assert said in told
 
 
 def test_what_exact_means_is_said() -> None:
