@@ -284,13 +284,10 @@ class _Run:
             case Builtin():
                 return self.builtin(e)
             case Convert():
-                inner_type = type_of(e.arg)
-                if not isinstance(inner_type, DType) or e.type.is_float != inner_type.is_float:
-                    raise UnreadError("a conversion in a function")
-                return self.value(e.arg, names, active)
+                return [_converted(v, e.type) for v in self.value(e.arg, names, active)]
             case Conditional():
-                cond = self.value(e.cond, names, active)
-                if _is_extreme(e):
+                # With NaN a comparison of floats is another function than the extreme.
+                if _is_extreme(e) and not self.dtype.is_float:
                     a, b = (self.value(x, names, active) for x in (e.then, e.orelse))
                     op = "min" if isinstance(e.cond, Operation) and e.cond.op == "<" else "max"
                     if isinstance(a[0], _Mixed):
@@ -298,7 +295,7 @@ class _Run:
                             _combine(op, x, y, self.dtype) if active is None or active[t] else None
                             for t, (x, y) in enumerate(zip(a, b, strict=True))
                         ]
-                chosen = [bool(c) for c in cond]
+                chosen = [bool(c) for c in self.value(e.cond, names, active)]
                 a = self.value(e.then, names, chosen)
                 b = self.value(e.orelse, names, [not c for c in chosen])
                 return [x if c else y for c, x, y in zip(chosen, a, b, strict=True)]
@@ -347,8 +344,6 @@ class _Run:
         if isinstance(a, _Mixed) or isinstance(b, _Mixed):
             names = {"+": "sum", "*": "prod"}
             if op not in names or not isinstance(a, _Mixed) or not isinstance(b, _Mixed):
-                if op in ("<", ">"):
-                    return False
                 raise UnreadError(f"operator {op} in a function")
             return _combine(names[op], a, b, self.dtype)
         if a is None or (b is None and op not in ("neg", "not")):
@@ -406,6 +401,16 @@ class _Run:
         if (mask << first) & ~self.row_mask(t) & ((1 << self.count) - 1):
             self.beyond_row = True
         return values[first + source]
+
+
+def _converted(value: Any, dtype: DType) -> Any:
+    """An integer in another type, wrapped around as C does. What threads gave must stay what it is."""
+    if value is None:
+        return None
+    if not isinstance(value, int) or dtype.is_float or dtype is DType.BOOL:
+        raise UnreadError("a conversion in a function")
+    low, high = dtype.limits
+    return (value - low) % (high - low + 1) + low
 
 
 def _is_extreme(e: Conditional) -> bool:

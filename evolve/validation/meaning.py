@@ -76,14 +76,14 @@ def index(st: State, e: Expr, place: Place) -> Poly:
             value = index(st, e.arg, place)
             _natural(value, e.type, ctx, place)
             if type_of(e.arg) is not e.type:
-                _fits(st, value, e.type, place)
+                check_fits(st, value, e.type, place)
             return value
         case Operation() if e.type in INTEGERS:
             args = [index(st, a, place) for a in e.args]
             value = _operation(st, e, args, place)
             _check_vanished(st, args, value.atoms(), place)
             _natural(value, e.type, ctx, place)
-            _fits(st, value, e.type, place)
+            check_fits(st, value, e.type, place)
             return value
         case Conditional() if isinstance(e.cond, Operation) and e.cond.args == (e.then, e.orelse):
             if e.cond.op in ("<", ">") and e.type in INTEGERS:
@@ -103,7 +103,8 @@ def _natural(value: Poly, dtype: object, ctx: Context, place: Place) -> None:
         raise UnreadError("an unsigned number that may be below zero", place.line)
 
 
-def _fits(st: State, value: Poly, dtype: object, place: Place) -> None:
+def check_fits(st: State, value: Poly, dtype: object, place: Place) -> None:
+    """Raises UnreadError where a value may not fit a type of 32 bits or less."""
     ctx = place.context
     if dtype in NARROW and not st.widths.fits(value, ctx.ranges, DType(dtype), ctx.facts):
         raise UnreadError(f"{value.text} may not fit 32 bits", place.line)

@@ -48,7 +48,8 @@ class Places:
         spelled = tuple(p.text for p in (*access.index, *access.slot))
         names = sorted({a.name for p in (*access.index, *access.slot) for a in p.atoms() if a.kind == "var"})
         ranges = tuple(f"{n} {access.context.ranges.get(n)}" for n in names)
-        self.accesses.setdefault(which, {}).setdefault((*spelled, *ranges), access)
+        facts = sorted({str(f) for f in access.context.facts if {a.name for a in atoms(f)} & {*names}})
+        self.accesses.setdefault(which, {}).setdefault((*spelled, *ranges, *facts), access)
 
     def check(self) -> None:
         """Raises DifferenceError where an element would have two places, or a place two elements."""

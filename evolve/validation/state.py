@@ -205,7 +205,8 @@ class State:
         """Keys of all memory and variables that evaluating `e` reads."""
         if isinstance(e, Invoke) and e.definition is not None:
             # The memory of a collective is nobody else's.
-            yield from self.read_by(e.args[0])
+            for a in e.args[:1]:
+                yield from self.read_by(a)
             return
         for x in subexpressions(e):
             base = x.base if isinstance(x, Element) else x

@@ -42,6 +42,8 @@ from evolve.validation.walk import Walk
 from evolve.validation.widths import Widths
 
 WARP = 32
+STATIC_BYTES = 48 * 1024
+"""Of shared memory that a block has without asking for it."""
 
 
 def validate(module: Module, rendered: Rendered) -> TextVerdict:
@@ -226,13 +228,17 @@ def _check_hints(state: State, function: Function) -> None:
 
 def _check_memory(state: State, launch: RenderedLaunch) -> None:
     """Arrays in the block's dynamic memory lie apart, and within what the launch asks for."""
-    end = 0
+    end = static = 0
     arrays = [b.declaration for b in state.names.values() if isinstance(b, Shared)]
     for d in sorted((d for d in arrays if d.offset is not None), key=lambda d: d.offset or 0):
         assert isinstance(d.type, Array) and d.offset is not None
         if d.offset < end or d.offset % d.type.element.size:
             raise DifferenceError(f"{d.name} lies where another array does", d.line)
         end = d.offset + d.type.element.size * prod(d.type.extents)
+    for d in (d for d in arrays if d.offset is None and isinstance(d.type, Array)):
+        static += d.type.element.size * prod(d.type.extents)  # type: ignore[union-attr]
+    if static > STATIC_BYTES:
+        raise DifferenceError(f"{static} bytes of shared memory, a block has {STATIC_BYTES}")
     if end > launch.shared_bytes:
         raise DifferenceError(f"{end} bytes of shared memory, the launch has {launch.shared_bytes}")
 

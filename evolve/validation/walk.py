@@ -36,7 +36,7 @@ from evolve.validation.formula import (
 )
 from evolve.validation.items import Item, Total
 from evolve.validation.lanes import expanded
-from evolve.validation.meaning import check_readable, condition, index, kernel_index
+from evolve.validation.meaning import check_fits, check_readable, condition, index, kernel_index
 from evolve.validation.polynomial import constant
 from evolve.validation.state import AXES, Alias, Index, Local, Place, Shared
 from evolve.validation.statements import bind_vector, copied, matched, touched_by_call
@@ -239,6 +239,7 @@ class Walk(Upcoming):
             raise UnreadError("a loop of another form", place.line)
         bound = index(st, s.cond.args[1], place)
         check_readable(st, Compare(bound, ">="), place)
+        check_fits(st, bound, s.var.type, place)
         head = self.expose(left, place)
         while head is not None and not _is_loop(head) and self.drop_dead(left, place):
             head = self.expose(left, place)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import pytest
 
-from evolve.codegen.module import render_kernel
+from evolve.codegen.module import render, render_kernel
+from evolve.compiler.compile import Source, compile_program
+from evolve.dsl.parser import parse
+from evolve.frontend.lift import lift
+from evolve.legality.verdict import Limits
 from evolve.validation.validate import validate_kernel
 from tests.codegen.test_planted_errors import PLANTED, Planted
 from tests.illegal.forging import good
-from tests.validation.suite import made
+from tests.validation.suite import KERNELS, Made, made
 
 
 @dataclass(frozen=True)
@@ -135,6 +140,43 @@ EDITS = (
         "__global__ void",
         "__global__ __attribute__((noreturn)) void",
     ),
+    Edit(
+        "a condition on data in a collective",
+        "softmax",
+        "const int lane = threadIdx.x % 32;",
+        "const int lane = threadIdx.x % 32; if (value > 1e30f) { value = 0.0f; }",
+    ),
+    Edit(
+        "a value cut off in a collective",
+        "softmax",
+        "const int lane = threadIdx.x % 32;",
+        "const int lane = threadIdx.x % 32; value = value > 3.0f ? 3.0f : value;",
+    ),
+    Edit(
+        "a value rounded in a collective",
+        "softmax",
+        "const int lane = threadIdx.x % 32;",
+        "const int lane = threadIdx.x % 32; value = (float)(double)value;",
+    ),
+    Edit(
+        "a comparison for an extreme of floats",
+        "softmax",
+        "value = fmaxf(value, other);",
+        "value = other > value ? other : value;",
+    ),
+    Edit(
+        "a sum of the positive",
+        "softmax",
+        "value = value + other;",
+        "value = other > 0.0f ? value + other : value;",
+    ),
+    Edit(
+        "a place cut to a byte in a collective",
+        "softmax",
+        "scratch[threadIdx.x / 32] = value;",
+        "scratch[(unsigned char)threadIdx.x / 32] = value;",
+    ),
+    Edit("more shared memory than there is", "histogram", "int h[256]", "int h[300000]"),
     Edit("wait left out", "template matmul 3", "__pipeline_wait_prior(1);", "", 1),
     Edit(
         "wait for too little",
@@ -305,3 +347,18 @@ def test_a_function_of_cuda_that_is_another() -> None:
     hinted = text.replace(f"alpha * {element}", f"alpha * __ldcg(&{element})", 1)
     assert made("saxpy").read_back(hinted).proved
     assert not made("saxpy").read_back(hinted.replace('extern "C"', f'{other}extern "C"', 1)).proved
+
+
+def test_a_counter_of_32_bits_for_a_row_that_may_be_longer() -> None:
+    text = (KERNELS / "spmv.cu").read_text()
+    text = re.sub(r"const int ?\* ?(__restrict__ )?rowptr", "const long long *rowptr", text).replace(
+        "int k", "long long k"
+    )
+    found = lift("spmv.cu", None, text)
+    program = parse("a, b = split(row, 256)\nbind(a, grid.x)\nbind(b, thread.x)\n")
+    done = compile_program(Source(found.kernel, found.original, found.no_wrap), program, Limits())
+    assert done.module is not None
+    it = Made(done.module, render(done.module))
+    counter = "for (long long k"
+    assert counter in it.rendered.text and it.read_back().proved
+    assert not it.read_back(it.rendered.text.replace(counter, "for (int k", 1)).proved
