@@ -69,6 +69,10 @@ class Desk(Protocol):
         """What was answered to this prompt in this step of this ask, if a process that ended has heard it."""
         ...
 
+    def send(self, step: int, prompt: str, model: str, tokens: int, usd: float | None) -> None:
+        """Puts on record that a request is sent, and the most it may take; `note` says what came of it."""
+        ...
+
     def note(self, step: int, prompt: str, answer: str | None, **told: Any) -> None:
         """Puts an exchange on record; `told` are fields of `events.schema.Exchanged`."""
         ...

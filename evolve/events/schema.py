@@ -304,6 +304,22 @@ class Exchanged(Model):
     held: str = ""
 
 
+class Sent(Model):
+    """A request to a model that is about to be sent, and the most it may take; no decision of the search.
+
+    What becomes of it is the `exchanged` of the same ask and step that follows. Where none does, the process
+    was killed: the next one notes that it is lost.
+    """
+
+    kind: Literal["sent"] = "sent"
+    ask: int
+    step: int
+    model: str
+    prompt: str
+    tokens: int
+    usd: float | None = None
+
+
 class Probed(Model):
     """What a model's server was found to be before a run (`llm.probe.Probe`); no decision of the search.
 
@@ -351,6 +367,7 @@ Body = Annotated[
     | ReadBack
     | Stopped
     | Examined
+    | Sent
     | Exchanged
     | Probed
     | Paused

@@ -2,9 +2,9 @@
 
 A request is made only if it fits beside what was spent and what those in flight may still take, each by the
 rule's count of its prompt and its longest answer. One that is lost counts as that much, for a server may bill
-it all the same. So a limit holds, as far as the rule counts no less than the server and no process is killed
-with requests in flight; what is left in the end is less than one request may take. The few short requests
-that find out about a model before a run (`llm.probe`) are not counted.
+it all the same. So a limit holds, as far as the rule counts no less than the server; what is left in the end
+is less than one request may take. The few short requests that find out about a model before a run
+(`llm.probe`) are not counted.
 """
 
 from __future__ import annotations

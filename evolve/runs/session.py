@@ -35,7 +35,7 @@ from evolve.runs.examination import as_event, is_due
 from evolve.runs.folder import RunFolder, new_folder
 from evolve.runs.summary import fold
 from evolve.runs.version import tool_version
-from evolve.search.desk import purse_of
+from evolve.search.desk import lost, purse_of
 from evolve.search.journal import Journal
 from evolve.search.loop import Search
 from evolve.search.pipeline import PipelineEvaluator
@@ -214,6 +214,8 @@ def _resume(folder: RunFolder, session: Session, writer: EventWriter, agent: Any
     journal = Journal(rest, writer, session.observe)
     resumed = Resumed(tool_version=tool_version(), max_tokens=session.max_tokens, max_usd=session.max_usd)
     journal.note(resumed)
+    for request in lost(event.body for event in rest):
+        journal.note(request)
     with closing(_evaluator(problem, info, session)) as evaluator:
         purse = _purse(started.settings, rest, session)
         _search(folder, started, state, journal, info, agent, problem, evaluator, session, purse)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from evolve.agents.holes import read_template
-from evolve.events.schema import Body, Exchanged, Resumed, Settings
+from evolve.events.schema import Body, Exchanged, Resumed, Sent, Settings
 from evolve.llm.purse import Purse
 from evolve.search.journal import Journal
 from evolve.search.problem import Compiled
@@ -51,6 +51,11 @@ class RunDesk:
         self._spend(found)
         return self._load(found.answer)
 
+    def send(self, step: int, prompt: str, model: str, tokens: int, usd: float | None) -> None:
+        """Before it is sent, so that no way to end a process hides what it took."""
+        kept = self._store(prompt)
+        self._journal.note(Sent(ask=self._ask, step=step, model=model, prompt=kept, tokens=tokens, usd=usd))
+
     def note(self, step: int, prompt: str, answer: str | None, **told: Any) -> None:
         """Both become blobs."""
         kept = None if answer is None else self._store(answer)
@@ -70,10 +75,35 @@ def taken(said: Exchanged) -> int:
     return (said.prompt_tokens or 0) + (said.completion_tokens or 0) + said.counted
 
 
-def purse_of(settings: Settings, recorded: Iterable[Body]) -> Purse:
-    """What a run may still spend on its models, after what is on record; the last limits hold."""
-    purse = Purse(settings.max_tokens, settings.max_usd)
+def lost(recorded: Iterable[Body]) -> list[Exchanged]:
+    """What is to be noted of requests that a process which was killed had sent."""
+    sent: dict[tuple[int, int], Sent] = {}
     for body in recorded:
+        if isinstance(body, Sent):
+            sent[body.ask, body.step] = body
+        elif isinstance(body, Exchanged):
+            sent.pop((body.ask, body.step), None)
+    return [
+        Exchanged(
+            ask=one.ask,
+            step=one.step,
+            model=one.model,
+            prompt=one.prompt,
+            fault="given-up",
+            message="the process ended before it was answered",
+            counted=one.tokens,
+            usd=one.usd,
+        )
+        for one in sent.values()
+    ]
+
+
+def purse_of(settings: Settings, recorded: Iterable[Body]) -> Purse:
+    """What a run may still spend on its models, after what is on record, what was lost being the most that it
+    may have taken; the last limits hold."""
+    recorded = tuple(recorded)
+    purse = Purse(settings.max_tokens, settings.max_usd)
+    for body in (*recorded, *lost(recorded)):
         if isinstance(body, Exchanged):
             purse.spend(taken(body), body.usd)
         elif isinstance(body, Resumed):

@@ -24,11 +24,12 @@ from evolve.events.schema import (
     Result,
     Resumed,
     RunStarted,
+    Sent,
     Stopped,
 )
 from evolve.ir.errors import EvolveError
 
-_ASIDE = (Paused, Resumed, Examined, Exchanged, Probed, ReadBack)
+_ASIDE = (Paused, Resumed, Examined, Sent, Exchanged, Probed, ReadBack)
 """Events about processes, about what the search came to, and what was said to a model: no decisions of its
 own."""
 
@@ -134,7 +135,7 @@ class Journal:
             self._writer.append(body)
         self._observe(body, recorded is not None)
 
-    def note(self, body: Paused | Resumed | Examined | Exchanged | Probed | ReadBack) -> None:
+    def note(self, body: Paused | Resumed | Examined | Sent | Exchanged | Probed | ReadBack) -> None:
         """Appends an event that is no decision of the search; it takes no part in the comparison."""
         if isinstance(body, ReadBack):
             self._read_back[body.candidate] = body

@@ -115,6 +115,7 @@ def _compiled(problem: Problem[Any], text: str, how: Callable[[Any], Compiled]) 
         return how(problem.parse(text)), False
     except EvolveError as error:
         diagnostic = {"code": error.code, "message": error.message, "line": error.line}
+        diagnostic |= {"repair": error.hint} if error.hint else {}
         return Compiled("UNKNOWN", (diagnostic,)), False
     except Exception as error:
         if os.environ.get("EVOLVE_DEBUG"):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from evolve.dsl.parser import parse
 from evolve.ir.errors import EvolveError
 from evolve.search.problem import Comparison, Compiled
-from evolve.search.workers import ABOUT_THE_MACHINE, SerialEvaluator
+from evolve.search.workers import ABOUT_THE_MACHINE, SerialEvaluator, explain_text
 from tests.runs.helpers import run
 from tests.search.fake import FakeProblem
 
@@ -53,3 +55,12 @@ def test_a_run_ends_by_its_rules_though_no_comparison_can_be_made(tmp_path: Path
     log = (tmp_path / "run" / "events.jsonl").read_text()
     assert '"stopped"' in log and '"champion"' not in log
     assert "the kernel as given fails" in log
+
+
+def test_a_program_that_cannot_be_read_is_refused_with_what_to_write_instead() -> None:
+    class Unread(FakeProblem):
+        def parse(self, text: str) -> Any:
+            return parse(text)
+
+    (told,) = explain_text(Unread(), "vectorise(c, 4)").diagnostics
+    assert (told["code"], told["line"], told["repair"]) == ("malformed-program", 1, "did you mean vectorize?")

@@ -23,7 +23,7 @@ from evolve.llm.faults import NONE, Fault
 from evolve.llm.patience import Patience
 from evolve.llm.probe import Probe
 from evolve.llm.prompts import Prompts
-from evolve.llm.purse import Price, Purse
+from evolve.llm.purse import Price
 from evolve.llm.request import Answer, Request
 from evolve.llm.window import Window
 from evolve.llm.window import tokens as tokens_of
@@ -170,7 +170,9 @@ class LlmAgent:
             cost = self._cost(fault, *((0, 0) if fault.unspent else self._most(request)))
             desk.note(step, prompt, None, **asked, **told, **cost)
 
-        answer = yield from self._patience.asking(lambda: self._heard(request, desk.purse, failed), failed)
+        answer = yield from self._patience.asking(
+            lambda: self._heard(desk, step, prompt, request, failed), failed
+        )
         read, most = self._most(request)
         made = round(self._window.scale * tokens_of(answer.text))
         cost = self._cost(answer, read, max(made, most) if answer.cut else made)
@@ -181,13 +183,16 @@ class LlmAgent:
         """Tokens of a prompt, and of the longest answer to it."""
         return self._window.count(request.messages), request.most_tokens or self._window.answer
 
-    def _heard(self, request: Request, purse: Purse, failed: Callable[[Fault], None]) -> Waiting[Answer]:
+    def _heard(
+        self, desk: Desk, step: int, prompt: str, request: Request, failed: Callable[[Fault], None]
+    ) -> Waiting[Answer]:
         """The answer; `failed` hears where nobody waits for it any more."""
-        prompt, most = self._most(request)
-        usd = None if self._price is None else self._price.of(prompt, most)
-        while not purse.hold(prompt + most, usd):
+        read, most = self._most(request)
+        usd = None if self._price is None else self._price.of(read, most)
+        while not desk.purse.hold(read + most, usd):
             yield
         try:
+            desk.send(step, prompt, self._model, read + most, usd)
             ticket = self._voice.begin(request)
             try:
                 while not self._voice.ready(ticket):
@@ -199,7 +204,7 @@ class LlmAgent:
             finally:
                 self._voice.drop(ticket)
         finally:
-            purse.release(prompt + most, usd)
+            desk.purse.release(read + most, usd)
 
     def _cost(self, reply: Answer | Fault, prompt: int, completion: int) -> dict[str, Any]:
         """What a request took: the tokens of its prompt and its answer at most, where the server tells none.

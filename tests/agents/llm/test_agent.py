@@ -257,7 +257,7 @@ def test_an_answer_that_was_paid_for_is_not_asked_for_again(tmp_path: Path) -> N
     folder = run(tmp_path, voice, budget=1)
     lines = folder.log.read_bytes().splitlines(keepends=True)
     first = next(n for n, line in enumerate(lines) if b'"exchanged"' in line)
-    assert b'"asked"' in lines[first + 2]
+    assert b'"asked"' in lines[first + 3]
     (folder.path / LOG_NAME).write_bytes(b"".join(lines[: first + 1]))
     again = Scripted(lambda n: fresh(n + 1))
     resume(folder, session(agent(again)))

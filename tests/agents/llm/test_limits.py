@@ -11,7 +11,7 @@ import pytest
 from evolve.agents.llm.agent import LlmAgent
 from evolve.agents.portfolio.agent import AnyAgent, Portfolio
 from evolve.agents.random import RandomAgent
-from evolve.events.schema import Asked, Exchanged, Resumed, Settings
+from evolve.events.schema import Asked, Exchanged, Resumed, Sent, Settings
 from evolve.ir.errors import NegativeAnswerError
 from evolve.llm.faults import Fault, Tokens
 from evolve.llm.prompts import Prompts
@@ -202,6 +202,30 @@ def test_what_was_under_way_when_a_run_was_interrupted_is_spent(tmp_path: Path) 
     rich = Costly()
     resume(folder, replace(session(talking(rich)), max_tokens=10**7))
     assert replay(folder).scored == 8
+
+
+def test_what_a_killed_process_left_open_is_spent(tmp_path: Path) -> None:
+    """Whatever ends it: here its log ends where it had sent two requests."""
+    voice = Lost(None)
+    settings = Settings(
+        budget=8, seed=1, agent="llm", search="best-of-n", model="openai/scripted", max_tokens=20_000
+    )
+    folder = start(REQUEST, settings, tmp_path / "run", session(talking(voice), interrupted=after(12)))
+    lines = folder.log.read_text().splitlines(keepends=True)
+    last = [n for n, line in enumerate(lines) if '"kind":"sent"' in line.replace(" ", "")][1]
+    folder.log.write_text("".join(lines[: last + 1]))
+    assert not bodies(folder, Exchanged)
+    again = Lost(LOST["timeout"])
+    with pytest.raises(NegativeAnswerError):
+        resume(folder, session(talking(again)))
+    sent, said = bodies(folder, Sent), bodies(folder, Exchanged)
+    assert [one.counted for one in said[:2]] == [one.tokens for one in sent[:2]]
+    assert [one.fault for one in said[:2]] == ["given-up"] * 2 and len(sent) == len(said)
+    assert spent(folder) == sum(one.tokens for one in sent) <= 20_000
+    more = Costly()
+    with pytest.raises(NegativeAnswerError):
+        resume(folder, session(talking(more)))
+    assert not more.asked and len(bodies(folder, Exchanged)) == len(said), "it is counted once"
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,8 @@ class Desk:
 
     def note(self, step: int, prompt: str, answer: str | None, **told: Any) -> None: ...
 
+    def send(self, step: int, prompt: str, model: str, tokens: int, usd: float | None) -> None: ...
+
 
 def context(*parents: Parent, seed: int = 0) -> Context:
     def moves(text: str) -> Sequence[str]:
