@@ -32,7 +32,9 @@ def command(
     context: options.Context = None,
     json: options.Json = False,
 ) -> int:
-    """Check that this machine has what a run needs, and with --model that a language model does.
+    """Check that this machine has what a run needs.
+
+    With --model also that a language model has.
 
     Exit status 1 if something needed is missing or does not work; a GPU is not needed.
     """

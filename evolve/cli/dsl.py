@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -69,9 +71,7 @@ def command(
         if primitive is not None:
             name = aliases()[primitive][0] if primitive in aliases() else primitive
             if name not in known:
-                hint = f"statements: {', '.join(known)}"
-                if primitive.startswith("E-"):
-                    hint = "codes: evolve dsl --codes"
+                hint = near(primitive, [*known, *aliases(), *refusals()])
                 raise EvolveError("unknown-primitive", f"there is no primitive {primitive!r}", hint=hint)
             wanted = [known[name]]
         if output.as_json:
@@ -81,6 +81,13 @@ def command(
             output.document(document)
         output.text(brief() if primitive is None else page(wanted[0]))
         return 0
+
+
+def near(name: str, known: Sequence[str]) -> str:
+    """Which names somebody may have meant who asked for this one, and where all are listed."""
+    close = get_close_matches(name, known, n=3)
+    everything = "evolve dsl --codes lists all" if name.startswith("E-") else "evolve dsl lists all"
+    return f"did you mean {' or '.join(close)}? {everything}" if close else everything
 
 
 def _document(one: Primitive) -> dict[str, Any]:

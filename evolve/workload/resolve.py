@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from evolve.ir.errors import EvolveError
 from evolve.workload.infer import NOT_GIVEN, LiftedKernel, infer
 from evolve.workload.model import Contract, Workload
 from evolve.workload.toml import from_toml
@@ -28,6 +29,7 @@ def resolve(
     workload = inferred
     if override is not None:
         file = override_file
+        _check_says_something(override, file)
         workload = from_toml(override, workload, file)
     elif comment is not None:
         file = source
@@ -38,3 +40,10 @@ def resolve(
         workload = replace(workload, numerics=numerics)
     validate(workload, lifted.kernel, lifted.no_wrap, file)
     return workload
+
+
+def _check_says_something(text: str, file: str | None) -> None:
+    """Raises EvolveError `bad-workload` for a file without a key, as one cut short."""
+    if all(line.lstrip().startswith("#") for line in text.splitlines() if line.strip()):
+        hint = "say sizes, as `timed = [{ n = 4096 }]`, or leave --workload out"
+        raise EvolveError("bad-workload", "the workload file says nothing", file=file, hint=hint)

@@ -272,6 +272,25 @@ def test_bad_calls_exit_2_with_one_message(
     assert (tmp_path / "taken" / "thesis.tex").read_text() == "mine"
 
 
+@pytest.mark.parametrize(
+    ("asked", "hint"),
+    [
+        ("splot", "did you mean split? evolve dsl lists all"),
+        ("E-RACES", "did you mean E-RACE"),
+        ("qqqqq", "(evolve dsl lists all)"),
+    ],
+)
+def test_near_names_are_offered(call: Call, asked: str, hint: str) -> None:
+    status, _, err = call("dsl", asked)
+    assert status == 2 and hint in err and len(err) < 160
+
+
+def test_no_line_of_the_help_is_cut(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    status, out, _ = call("--help")
+    assert status == 0 and "doctor " in out and "..." not in out.replace("[ARGS]...", "")
+
+
 def test_numbers_are_refused_in_our_words(call: Call) -> None:
     for option, text, most in (("--budget", "0", "10000000"), ("--workers", "x", "64")):
         _, _, err = call("run", "--kernel", "fake.cu", option, text)

@@ -156,6 +156,14 @@ def test_sizes_that_are_given_are_not_called_assumed() -> None:
     assert resolve(SAXPY, comment='numerics = "exact"\n', source="k.cu").assumed == inferred.assumed
 
 
+@pytest.mark.parametrize("text", ["", " \n\n", "# sizes to come\n  # n = 3\n"])
+def test_a_file_that_says_nothing_is_refused(text: str) -> None:
+    with pytest.raises(EvolveError) as caught:
+        resolve(SAXPY, override=text, override_file="w.toml")
+    assert (caught.value.code, caught.value.file) == ("bad-workload", "w.toml")
+    assert "--workload" in (caught.value.hint or "")
+
+
 MASKED = lift(Path(__file__).parents[2] / "kernels" / "masked_softmax.cu")
 """With an array of bytes."""
 
