@@ -63,11 +63,12 @@ def command(
         ]
         lines += [line for one in compiled.diagnostics for line in diagnostic_lines(one)]
         if score and score.time_us is not None:
+            shapes = as_json(info.workload.get("timed", []))
+            summed = f", the sum of {len(shapes)} launches" if len(shapes) > 1 else ""
             lines.append(
-                f"{score.time_us:.1f} us {_where(info.device)}, fitness {score.fitness:.3f} "
+                f"{score.time_us:.1f} us {_where(info.device)}{summed}, fitness {score.fitness:.3f} "
                 f"of the speed of light ({info.sol.time_us:.1f} us, {info.sol.bound})"
             )
-            shapes = as_json(info.workload.get("timed", []))
             lines += figure_lines(document["gap"], document["detail"], info.device.timing, shapes)
         output.text("\n".join(lines))
         return 0 if score and score.status == "scored" else 1

@@ -96,7 +96,9 @@ def figure_lines(
     bound, by = number(gap.get("bound_s")), gap.get("bound_by")
     if bound is not None:
         near = "" if not isinstance(gap.get("limiter"), str) else f"; limited by {gap['limiter']}"
-        lines.append(f"speed of light: {microseconds(bound * 1e6)}, bound by {by}{near}")
+        shapes = len(listed(timed))
+        which = f" of the first of {shapes} launches (so is all below but times)" if shapes > 1 else ""
+        lines.append(f"speed of light{which}: {microseconds(bound * 1e6)}, bound by {by}{near}")
     sections = (
         (
             f"times ({timing or '?'})",

@@ -83,8 +83,9 @@ def _rewritten(
     if started.numerics == "exact":
         yield from _UNCONTRACTED
     yield from _text(text, above)
-    yield f"{best.time_us:.1f} us, {_measured(started)}; {baseline.time_us / best.time_us:.2f} times as fast"
-    yield f"as the original there, {best.fitness:.3f} of the speed of light."
+    yield f"{best.time_us:.1f} us, {_measured(started)};"
+    times = f"{baseline.time_us / best.time_us:.2f} times as fast as the original there"
+    yield f"{times}, {best.fitness:.3f} of the speed of light."
 
 
 def _text(found: ReadBack | None, above: int) -> Iterator[str]:

@@ -85,7 +85,8 @@ def test_a_candidate_in_words_and_units() -> None:
         "verdict: PROVED",
         "variant 1 runs where cols == 8192; elsewhere the original does",
         "checked: 8 runs against the float64 reference; the largest error is 0.017 of what is allowed",
-        "speed of light: 129.7 us, bound by dram; limited by memory",
+        "speed of light of the first of 2 launches (so is all below but times): 129.7 us, bound by dram; "
+        "limited by memory",
         "needs: 32 registers a thread, 128 bytes of shared memory a block, 0 bytes of local memory a thread",
         "at rows=8192, cols=8192: 136 us, by variant 1",
         "at rows=8192, cols=8193: 5.24 ms, by the original",

@@ -33,8 +33,8 @@ def test_it_says_what_where_and_how() -> None:
         "// k of k.cu, rewritten by evolve 1.2",
         "// with a program proved to compute what the original computes (numerics: fast).",
         "// The text of its kernels was executed under checks, and not read back: it is not proved.",
-        "// 2.0 us, estimated on h200-sxm at n = 64, m = 8; 5.00 times as fast",
-        "// as the original there, 0.500 of the speed of light.",
+        "// 2.0 us, estimated on h200-sxm at n = 64, m = 8;",
+        "// 5.00 times as fast as the original there, 0.500 of the speed of light.",
         "// Assumed: arrays do not overlap.",
         "// Made by this program:",
         "//     split(i, 64)",
@@ -59,8 +59,10 @@ def test_it_says_whether_the_text_is_proved_and_names_lines_of_the_file() -> Non
 
 def test_a_time_of_several_launches_is_called_a_sum() -> None:
     timed = [{"n": 64, "flag": 1, "alpha": 0.5}, {"n": 64, "flag": 0, "alpha": 0.5}]
-    told = heading(STARTED.model_copy(update={"workload_summary": {"timed": timed}}), BEST, BEST)
-    said = "estimated on h200-sxm, sum of 2 launches: n = 64, flag = 1; n = 64, flag = 0; "
+    told = heading(
+        STARTED.model_copy(update={"workload_summary": {"timed": timed}}), BEST, Parent(0, "", 0.1, 10.0)
+    )
+    said = "estimated on h200-sxm, sum of 2 launches: n = 64, flag = 1; n = 64, flag = 0;\n"
     assert said in told
 
 
