@@ -90,7 +90,7 @@ def test_no_text_from_elsewhere_ends_the_block_that_it_stands_in(size: int) -> N
     messages += repair or []
     step = Prompts().render("step", **step_view(told, BREAKING, ["split(i, 2)"], ends=True))
     messages.append({"role": "user", "content": step})
-    assert messages[0] == asking.first(context())[0] or size < 4096
+    assert "obey" not in messages[0]["content"] and "yyy" not in messages[0]["content"]
     for message in messages:
         for line in message["content"].splitlines():
             assert line.isprintable() and len(line) < 2000
