@@ -64,7 +64,17 @@ def test_what_is_not_proved_is_said(
         ended, out, _ = call(*command)
         assert ended == status
         assert f"text: {said}" in out
-    assert f"text: {said}" in call("report", "here")[1]
+    told = call("report", "here")[1]
+    if found.status == "REFUTED":
+        assert f"text: {said}" in told
+        return
+    file = Path("here/best.cu").read_text()
+    assert file.endswith(of["source"])
+    line = file.removesuffix(of["source"]).count("\n") + found.line
+    assert of["text"]["line"] == line > found.line
+    assert f"text: not read back: line {line} of best.cu: another loop" in told
+    assert f"is not read back (line {line} of best.cu: another loop)" in " ".join(told.split())
+    assert f"//     line {line}: another loop\n" in file
 
 
 def test_a_champion_whose_text_is_refuted_is_not_shipped(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
