@@ -21,6 +21,7 @@
 `addresses`   flat addresses become multi-dimensional subscripts, with proof
 `finish`      names, statement identities
 `host`        host code around a launch: its grid and block
+`strides`     the block that a kernel's loops speak of, where no launch is known
 `original`    the file's device code without host code
 `lift`        all of it together
 """

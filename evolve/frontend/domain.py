@@ -38,6 +38,7 @@ class Domain:
     """Parallel loops, outermost first; what the thread variables are in terms of them; what is left to do.
 
     reach    how many values each index takes (`$global.x`, …), as a polynomial over the scalars
+    implied  indices that only a guard bounds which moves with loops
     """
 
     loops: list[Axis]
@@ -45,6 +46,7 @@ class Domain:
     body: list[Stmt]
     known: Known
     reach: dict[str, Poly] = field(default_factory=dict)
+    implied: set[str] = field(default_factory=set)
 
 
 def domain_of(
@@ -66,7 +68,7 @@ def domain_of(
     ):
         raise RefusalError(line, "kernel", "it writes no memory")
     facts = [_Condition(c, facts_of(c)) for c in conds]
-    facts += [_Condition(c, facts_of(c), implied=True) for c in _implied(inner, registers)]
+    facts += [_Condition(c, facts_of(c), True, moves) for c, moves in _implied(inner, registers)]
     names = used([*inner, *(If(c, Block(())) for c in conds)])
     for name in sorted(n for n in names if n.startswith("$")):
         whole = f"$global.{name[-1]}"
@@ -102,10 +104,13 @@ class UnboundedError(RefusalError):
 
 @dataclass
 class _Condition:
+    """`implied`: by a guard inside of loops; `moves`: that one says different things in their iterations."""
+
     expr: Expr
     facts: tuple[Poly, ...]
-    spent: bool = False
     implied: bool = False
+    moves: bool = False
+    spent: bool = False
 
 
 def _peel(body: list[Stmt], registers: frozenset[str]) -> tuple[list[Expr], list[Stmt]]:
@@ -130,8 +135,10 @@ def _peel(body: list[Stmt], registers: frozenset[str]) -> tuple[list[Expr], list
         body = [*body[: at[0]], *then.stmts, *body[at[0] + 1 :]]
 
 
-def _implied(body: list[Stmt], registers: frozenset[str]) -> list[Expr]:
+def _implied(body: list[Stmt], registers: frozenset[str]) -> list[tuple[Expr, bool]]:
     """What a thread that touches memory must satisfy when all it does is loops around a guard.
+
+    With each whether the guard moves with a loop.
 
     `for k in 0..4: if 4*i + k < n` does something only where `4*i < n`.
     """
@@ -140,8 +147,8 @@ def _implied(body: list[Stmt], registers: frozenset[str]) -> list[Expr]:
         return []
     loop = active[0]
     conds, inner = _peel(list(loop.body.stmts), registers)
-    out: list[Expr] = []
-    for cond in conds + _implied(inner, registers):
+    out: list[tuple[Expr, bool]] = []
+    for cond, moves in [*((c, False) for c in conds), *_implied(inner, registers)]:
         for fact in facts_of(cond):
             if fact.reads:
                 continue
@@ -150,7 +157,7 @@ def _implied(body: list[Stmt], registers: frozenset[str]) -> list[Expr]:
             if parts is None or slope is None:
                 continue
             best = parts[1] if slope <= 0 else parts[1] + parts[0] * (polynomial(loop.extent) - ONE)
-            out.append(compare(BinaryOp.GE, expression(best), 0))
+            out.append((compare(BinaryOp.GE, expression(best), 0), moves or slope != 0))
     return out
 
 
@@ -189,6 +196,11 @@ def _bound_axis(
             top is not None and best[1].divide(top)[1].terms and not bound.divide(top)[1].terms
         ):
             best = (c, bound)
+    if best is not None and best[0].moves:
+        domain.implied.add(name)
+        if name.startswith("$threadIdx") and _is_less(launched.get(name), best[1], domain.known):
+            # Loops take the block further, as their guard, which stays, says.
+            best = None
     if best is not None:
         best[0].spent = True
         extent = best[1]
@@ -221,6 +233,11 @@ def _bound_axis(
         stride = stride * size
     domain.loops += reversed(made)
     domain.substitution[name] = total
+
+
+def _is_less(block: Poly | None, bound: Poly, known: Known) -> bool:
+    """Whether a block of a known number of threads may have fewer than `bound`."""
+    return block is not None and block.constant is not None and not nonnegative(block - bound, known)
 
 
 def _factors(size: Poly, scalars: list[str]) -> list[Poly]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from evolve.frontend.clang import Parsed
 from evolve.frontend.domain import Domain, UnboundedError
@@ -25,15 +26,21 @@ _DEFAULT_BLOCK = {1: (256, 1, 1), 2: (16, 16, 1), 3: (8, 8, 4)}
 
 @dataclass(frozen=True)
 class LaunchInfo:
-    """A `<<<>>>` that was read off: its line, grid and block over the scalars. None: the workload says so."""
+    """A `<<<>>>` that was read off: its line, grid and block over the scalars. None: the workload says so.
+
+    `assumed`: nobody says so, but the kernel's loops let no other block be assumed; notes of the user's.
+    """
 
     line: int | None
     grid: Dims
     block: Dims
+    assumed: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """What it is called."""
+        if self.assumed:
+            return "the assumed launch"
         return "the workload's launch" if self.line is None else f"the launch at line {self.line}"
 
     @property
@@ -50,12 +57,14 @@ class Geometry:
     shared    axes of the block (0 is x) whose threads share out loops: any number of threads will do
     unread    launches in the file that cannot be read off: file and line
     assumed   sizes that the grid is taken to have although nothing in the kernel says so, by index name
+    most      threads that a block may have
     """
 
     launch: LaunchInfo | None
     shared: frozenset[int] = frozenset()
     unread: tuple[tuple[str, int], ...] = ()
     assumed: dict[str, str] = field(default_factory=dict)
+    most: int = THREADS_MOST
 
     def names(self) -> frozenset[str]:
         """The scalars that the launch is computed from."""
@@ -118,8 +127,11 @@ class Geometry:
         if any(f"$threadIdx.{axis}" in domain.reach for axis in AXES):
             default = (1, 1, 1)
         threads = [fixed.get(a, default[a] if a in free else 1) for a in range(3)]
-        if threads[0] * threads[1] * threads[2] > THREADS_MOST:
+        if prod(threads) > THREADS_MOST:
             threads = [fixed.get(a, 1) for a in range(3)]
+        for a in (2, 1, 0):
+            while prod(threads) > self.most and a not in fixed and threads[a] > 1:
+                threads[a] //= 2
         grid: list[Expr] = [index(1)] * 3
         for a, axis in enumerate(AXES):
             sizes[a] = index(threads[a])
@@ -141,7 +153,7 @@ class Geometry:
         out: list[Expr] = []
         threads = polynomial(block[0]) * polynomial(block[1]) * polynomial(block[2])
         if threads.constant is None:
-            out.append(compare(BinaryOp.LE, expression(threads), THREADS_MOST))
+            out.append(compare(BinaryOp.LE, expression(threads), self.most))
         positive = Known(lowest=tuple((s.name, 1) for s in thread.scalars if s.is_size))
         for size in block:
             if not nonnegative(polynomial(size) - ONE, positive):
@@ -157,6 +169,13 @@ class Geometry:
                     raise RefusalError(line, name[1:], what)
                 out.append(compare(BinaryOp.LE, expression(need), expression(have[name])))
         return tuple(out)
+
+    def doubt(self, block: Dims) -> str | None:
+        """Why blocks of this size cannot be assumed where no launch says so, if so."""
+        threads = prod(int(e.value) for e in block if isinstance(e, Const))
+        if (self.launch is None or self.launch.assumed) and threads > self.most:
+            return f"its text has blocks of {threads} threads, and at most {self.most} are allowed"
+        return None
 
     def _check(self, launch: LaunchInfo, thread: Thread, domain: Domain, line: int) -> None:
         fixed = thread.threads.block
@@ -181,8 +200,10 @@ class Geometry:
     def notes(self, block: Dims) -> tuple[str, ...]:
         """Sentences for the user about the launch."""
         threads = " x ".join(print_expr(x) for x in block if x != index(1)) or "1"
-        out = []
-        if self.launch is not None:
+        out: list[str] = []
+        if self.launch is not None and self.launch.assumed:
+            out += self.launch.assumed
+        elif self.launch is not None:
             out.append(f"{self.launch.name} is the one to use: blocks of {threads} threads")
         else:
             covers = "a grid that covers its domain"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from evolve.frontend.addresses import Shape, accesses, element_count, rewrite, shape_of
@@ -23,16 +23,19 @@ from evolve.frontend.read import Reader
 from evolve.frontend.refuse import CannotLiftError, RefusalError
 from evolve.frontend.scalars import separate
 from evolve.frontend.settle import settle
+from evolve.frontend.strides import said_by_loops, threads_allowed
 from evolve.frontend.tidy import tidy
+from evolve.frontend.values import AXES
 from evolve.frontend.variables import Thread
 from evolve.ir.errors import EvolveError
-from evolve.ir.expr import Expr
+from evolve.ir.expr import Expr, index
 from evolve.ir.kernel import Kernel, Original
 from evolve.ir.printer import print_expr
 from evolve.ir.stmt import Block, Buffer
 from evolve.ir.types import Space
 from evolve.ir.verify import verify
 from evolve.ir.visit import local_buffers
+from evolve.target.limits import THREADS_MOST
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,9 @@ class Lifted:
     no_wrap        BOOL facts over the scalars: no C integer operation leaves its type's range, and the
                    original's launch is possible and covers the domain
     notes          sentences for the user: what was assumed
-    fixed          threads of a block by axis, where a multiple of blockIdx was taken for blockDim's
+    fixed          threads of a block by axis, where the kernel means others with another block: a multiple of
+                   blockIdx was taken for blockDim's, or loops take threadIdx further
+    doubt          why no block can be assumed and the launch must be said, if so
     """
 
     kernel: Kernel
@@ -64,7 +69,8 @@ class Lifted:
     comment_block: str | None
     no_wrap: tuple[Expr, ...]
     notes: tuple[str, ...]
-    fixed: Mapping[int, int] = field(default_factory=dict, hash=False)
+    fixed: Mapping[int, Expr] = field(default_factory=dict, hash=False)
+    doubt: str | None = None
 
 
 def list_kernels(path: str | Path) -> tuple[KernelInfo, ...]:
@@ -104,7 +110,8 @@ def _lift(parsed: Parsed, found: Found, given: LaunchInfo | None) -> Lifted:
     launch = given or find_launch(parsed, found)
     thread = execute(Reader(file).function(found.cursor), file, launch.threads if launch else {})
     unread = () if launch else tuple(parsed.origins.of(site.line) for site in launches(parsed, found))
-    geometry = Geometry(launch, gather(thread, found.line), unread)
+    most = min(threads_allowed(parsed, found) or THREADS_MOST, THREADS_MOST)
+    geometry = Geometry(launch, gather(thread, found.line), unread, most=most)
     geometry.settle(thread)
     check_uses(thread, thread.body, found.line)
     domain = _domain(thread, geometry, found.line)
@@ -114,6 +121,20 @@ def _lift(parsed: Parsed, found: Found, given: LaunchInfo | None) -> Lifted:
     shapes = _shapes(thread, domain)
     kernel = located(_kernel(found, thread, domain, assumed, shapes), parsed.origins)
     grid, block = geometry.dims(thread, domain, found.line)
+    doubt = None
+    if launch is None:
+        said = said_by_loops(thread.body, thread, domain)
+        if said.block and not said.doubts:
+            told = _block_of(said.block, block)
+            why = geometry.notes(told)
+            try:
+                again = _lift(parsed, found, LaunchInfo(None, grid, told, why))
+            except RefusalError as refusal:
+                said.doubts.append(f"with blocks as its loops have them {refusal.reason}")
+            else:
+                return replace(again, fixed={**again.fixed, **{a: told[a] for a in said.block}})
+        doubt = said.doubts[0] if said.doubts else None
+    doubt = doubt or geometry.doubt(block)
     needs = geometry.needs(thread, domain, block, found.line)
     text = device_text(parsed, found)
     alone = parse(parsed.path, text)
@@ -125,8 +146,15 @@ def _lift(parsed: Parsed, found: Found, given: LaunchInfo | None) -> Lifted:
     notes = (*_notes(geometry, block, no_wrap, needs), *assumed.notes, *_lengths(shapes))
     notes = (*notes, *sorted(thread.notes))
     no_wrap = (*no_wrap, *(x for x in needs if x not in no_wrap))
-    fixed = {a: thread.threads.block[a] for a in thread.threads.tiled}
-    return Lifted(kernel, original, geometry.launch, comment_block(parsed.text), no_wrap, notes, fixed)
+    fixed: dict[int, Expr] = {a: index(thread.threads.block[a]) for a in thread.threads.tiled}
+    fixed |= {a: block[a] for a in range(3) if f"$threadIdx.{AXES[a]}" in domain.implied}
+    read = None if launch is not None and launch.assumed else launch
+    return Lifted(kernel, original, read, comment_block(parsed.text), no_wrap, notes, fixed, doubt)
+
+
+def _block_of(said: Mapping[int, int], block: Dims) -> Dims:
+    x, y, z = (index(said[a]) if a in said else block[a] for a in range(3))
+    return x, y, z
 
 
 def _domain(thread: Thread, geometry: Geometry, line: int) -> Domain:

@@ -40,7 +40,7 @@ from evolve.search.journal import Journal
 from evolve.search.loop import Search
 from evolve.search.pipeline import PipelineEvaluator
 from evolve.search.pool import PoolEvaluator
-from evolve.search.problem import Device, Problem, ProblemInfo, ProblemRequest, Score, Sol
+from evolve.search.problem import SAY_LAUNCH, Device, Problem, ProblemInfo, ProblemRequest, Score, Sol
 from evolve.search.state import SearchState
 from evolve.search.workers import Evaluator, SerialEvaluator
 
@@ -119,6 +119,12 @@ def _start(
                 message = f"{_NO_BASELINE[baseline.status]}: {baseline.message}"
                 smaller = "smaller sizes, under [[check]] in the workload, take less time and memory"
                 hint = smaller if baseline.status == "quarantined" else None
+                if baseline.status == "incorrect" and info.assumed_launch:
+                    message = (
+                        f"launched as is assumed, with {info.assumed_launch}, the kernel as given fails "
+                        f"its own check: {baseline.message}"
+                    )
+                    hint = SAY_LAUNCH
                 raise EvolveError("baseline-failed", message, file=request.kernel_file, hint=hint)
             writer = EventWriter(folder.path)
             try:

@@ -57,11 +57,19 @@ class Sol:
     bound: str
 
 
+SAY_LAUNCH = (
+    "say in a file for --workload how it is launched: under a line [launch], one such line for grid and one "
+    "for block"
+)
+"""What to do where the launch that is assumed is not the kernel's."""
+
+
 @dataclass(frozen=True)
 class ProblemInfo:
     """What is known before the search. All but `kernel` and `target` must be JSON data.
 
     `workload_toml` goes to the run folder; `kernel` (the IR) and `target` are for agents and `variation`.
+    `assumed_launch`: grid and block as a workload has them, where neither file nor workload says so.
     """
 
     entry: str
@@ -75,6 +83,7 @@ class ProblemInfo:
     numerics: str = "reassociate"
     kernel: Any = None
     target: Any = None
+    assumed_launch: str = ""
 
 
 @dataclass(frozen=True)

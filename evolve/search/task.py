@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
@@ -18,7 +20,6 @@ from evolve.dsl.program import Program, print_program
 from evolve.frontend.geometry import LaunchInfo
 from evolve.frontend.lift import Lifted, lift
 from evolve.ir.errors import EvolveError
-from evolve.ir.expr import index
 from evolve.ir.kernel import Kernel, Module, Original
 from evolve.ir.ordered import rounds
 from evolve.ir.printer import print_expr, print_kernel
@@ -29,6 +30,7 @@ from evolve.scoring.correctness import LARGEST_FIRST_BYTES, too_large
 from evolve.scoring.task import Outcome, Task, make_task
 from evolve.search.devices import choose_device
 from evolve.search.problem import (
+    SAY_LAUNCH,
     Comparison,
     Compiled,
     Device,
@@ -44,6 +46,7 @@ from evolve.transforms.apply import apply_program
 from evolve.transforms.moves import MoveLimits, legal_moves
 from evolve.workload.model import Contract, Workload
 from evolve.workload.resolve import resolve
+from evolve.workload.sizes import size_text
 from evolve.workload.toml import to_toml
 
 if TYPE_CHECKING:
@@ -58,6 +61,7 @@ class KernelProblem:
         self.task = task
         self.device = device
         self.numerics = numerics
+        self.assumed_launch = ""
 
     @cached_property
     def scorer(self) -> EstimatedScorer:
@@ -97,6 +101,7 @@ class KernelProblem:
             numerics=self.numerics,
             kernel=self.task.source.kernel,
             target=self.task.profile,
+            assumed_launch=self.assumed_launch,
         )
 
     def parse(self, text: str) -> Program:
@@ -311,11 +316,15 @@ def open_problem(request: ProblemRequest) -> KernelProblem:
     lifted = lift(request.kernel_file, request.entry, request.kernel_text)
     workload = _resolved(request, lifted)
     launch = workload.launch
-    if lifted.launch is None and any(launch.block[a] != index(n) for a, n in lifted.fixed.items()):
+    if lifted.launch is None and any(launch.block[a] != n for a, n in lifted.fixed.items()):
         # `blockIdx.x * 1024 + threadIdx.x` need not mean blocks of 1024: the workload knows.
         told = LaunchInfo(None, launch.grid, launch.block)
         lifted = lift(request.kernel_file, request.entry, request.kernel_text, told)
         workload = _resolved(request, lifted)
+    assumed = _assumed_launch(request, lifted, workload)
+    if assumed and lifted.doubt is not None:
+        message = f"how is it launched? Not with {assumed}, as would be assumed: {lifted.doubt}"
+        raise EvolveError("launch-unknown", message, file=request.kernel_file, hint=SAY_LAUNCH)
     if workload.numerics == "exact":
         _refuse_updates(lifted.kernel, request.kernel_file)
     device, profile = choose_device(request.device)
@@ -325,8 +334,20 @@ def open_problem(request: ProblemRequest) -> KernelProblem:
     if device.kind == "cuda":
         from evolve.search.measured_task import MeasuredProblem
 
-        return MeasuredProblem(lifted, task, device, workload.numerics)
-    return KernelProblem(lifted, task, device, workload.numerics)
+        problem: KernelProblem = MeasuredProblem(lifted, task, device, workload.numerics)
+    else:
+        problem = KernelProblem(lifted, task, device, workload.numerics)
+    problem.assumed_launch = assumed
+    return problem
+
+
+def _assumed_launch(request: ProblemRequest, lifted: Lifted, workload: Workload) -> str:
+    """Grid and block as a workload has them; "" where the file or the workload says them."""
+    texts = (lifted.comment_block, request.workload_text)
+    if lifted.launch is not None or any("launch" in tomllib.loads(t) for t in texts if t):
+        return ""
+    rows = (("grid", workload.launch.grid), ("block", workload.launch.block))
+    return " and ".join(f"{name} = {json.dumps([size_text(e) for e in dims])}" for name, dims in rows)
 
 
 def _resolved(request: ProblemRequest, lifted: Lifted) -> Workload:

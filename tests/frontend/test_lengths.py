@@ -80,12 +80,12 @@ def test_the_block_is_the_one_that_is_launched() -> None:
     """
     launched = text + "void run(const float *x, float *y, int n) { k<<<(n + 1023) / 1024, 256>>>(x, y, n); }"
     told = '/* evolve\n[launch]\ngrid = ["(n + 1023) // 1024"]\nblock = [256]\n*/' + text
-    assert lift("k.cu", None, text).original.block[0] == index(1024)
-    for source in (launched, told):
+    assert lift("k.cu", None, text).original.block[0] == index(256)
+    for source, threads in ((launched, 256), (told, 256), (told.replace("[256]", "[512]"), 512)):
         task = open_problem(ProblemRequest("k.cu", source, device="sim:h200-sxm")).task
         loops = [s.stmt for s in walk(task.source.kernel.body) if isinstance(s.stmt, For)]
-        assert task.source.original.block[0] == index(256)
-        assert [x.extent for x in loops[1:]] == [index(256), index(4)]
+        assert task.source.original.block[0] == index(threads)
+        assert [x.extent for x in loops[1:]] == [index(threads), index(4)]
 
 
 def test_half_of_the_elements_are_what_a_launch_of_half_the_threads_does() -> None:

@@ -234,6 +234,22 @@ def test_measured_devices_confirm_every_champion(tmp_path: Path) -> None:
         assert story(RunFolder(cut, "cut")) == bodies
 
 
+@pytest.mark.parametrize("assumed", ["", 'grid = ["rows"] and block = ["32"]'])
+def test_a_baseline_that_is_wrong_as_launched_names_an_assumed_launch(tmp_path: Path, assumed: str) -> None:
+    class Wrong(FakeProblem):
+        def info(self) -> ProblemInfo:
+            return replace(super().info(), assumed_launch=assumed)
+
+        def baseline(self) -> Score:
+            return Score("incorrect", message="two threads write y[0]")
+
+    with pytest.raises(EvolveError) as caught:
+        run(tmp_path / "run", problem=Wrong())
+    said = f"launched as is assumed, with {assumed}, " if assumed else ""
+    assert caught.value.message == f"{said}the kernel as given fails its own check: two threads write y[0]"
+    assert (caught.value.hint is not None and "[launch]" in caught.value.hint) == bool(assumed)
+
+
 def test_a_failing_baseline_leaves_nothing_behind(tmp_path: Path) -> None:
     class Broken(FakeProblem):
         def baseline(self):  # type: ignore[no-untyped-def]
