@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 
+from evolve.frontend.dense import unwrapped
 from evolve.frontend.lengths import Touch, are_always, are_boxes, farthest, shows_all, shows_rows
 from evolve.frontend.polynomial import ONE, Poly, constant, expression, polynomial
 from evolve.frontend.prove import Known, negate, nonnegative, positive, simplify, variable_atom
@@ -149,7 +150,7 @@ def _shown(shape: Shape, found: list[Access], written: bool) -> Shape | None:
     for a in found:
         subs = subscripts(a.flat, shape.strides, a.known)
         assert subs is not None, "all accesses are within the shape"
-        touches.append(Touch(subs, a.known, a.written))
+        touches.append(Touch(unwrapped(subs, a.known), a.known, a.written))
     if written and are_boxes(touches, shape.extents):
         return shape
     assumed = not shows_all(touches, shape.extents)

@@ -1,14 +1,15 @@
-"""Flat addresses whose strides are sizes, as `r * cols + c`, for questions about how far they reach."""
+"""Addresses that isl has no words for, as `r * cols + c` or `(i + 1) % n`: how far they reach, and others
+that touch the same elements."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from itertools import permutations
 
-from evolve.frontend.polynomial import ONE, Poly, variable
+from evolve.frontend.polynomial import ONE, Poly, polynomial, variable
 from evolve.frontend.prove import Known, facts_of, nonnegative, variable_atom
 from evolve.frontend.tidy import substitute
-from evolve.ir.expr import Expr
+from evolve.ir.expr import Binary, BinaryOp, Expr
 from evolve.ir.scope import conjuncts
 from evolve.ir.visit import variables
 
@@ -41,6 +42,31 @@ def _one(
         return None
     left = tuple((n, e) for n, e in known.loops if n not in (v, w))
     return whole, replace(known, loops=((both, count * width), *left), facts=(), conditions=conditions)
+
+
+def unwrapped(subs: tuple[Poly, ...], known: Known) -> tuple[Poly, ...]:
+    """Subscripts that touch the same elements, with a loop over n values in place of a remainder by n of it.
+
+    `(v + e) % n` is each of 0 to n - 1 once, whatever e is, where nothing else depends on v.
+    """
+    for v, count in known.loops:
+        others = [e.names() for n, e in known.loops if n != v] + [variables(c) for c in known.conditions]
+        if any(v in names for names in others):
+            continue
+        for a in {a for p in subs for a in p.atoms() if v in variables(a)}:
+            left = [p.replace(a, Poly(())) for p in subs]
+            if _is_turned(a, v, count) and not any(v in p.names() for p in left):
+                subs = tuple(p.replace(a, variable(v)) for p in subs)
+                break
+    return subs
+
+
+def _is_turned(a: Expr, v: str, count: Poly) -> bool:
+    """Whether an expression is a remainder by `count` of `v`, or of its negative, plus what is free of it."""
+    if not isinstance(a, Binary) or a.op is not BinaryOp.MOD or polynomial(a.rhs) != count:
+        return False
+    parts = polynomial(a.lhs).coefficient(variable_atom(v))
+    return parts is not None and parts[0] in (ONE, -ONE) and v not in parts[1].names()
 
 
 def reaches(flat: Poly, known: Known, end: Poly, given: tuple[Poly, ...]) -> bool:

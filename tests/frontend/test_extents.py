@@ -81,6 +81,22 @@ KERNELS = {
         ),
         ["d", "h", "w"],
     ),
+    "round": (
+        """
+__global__ void NAME(const float *x, float *y, int n) {
+    int p = blockIdx.x * blockDim.x + threadIdx.x;
+    if (p < n) y[p] = x[(p + n - 1) % n];
+}""",
+        ["n"],
+    ),
+    "round_rows": (
+        """
+__global__ void NAME(const float *x, float *y, int m) {
+    int r = blockIdx.x * blockDim.x + threadIdx.x;
+    if (r < m) for (int c = 0; c < 32; c++) y[r * 32 + c] = x[((m - r) % m) * 32 + c];
+}""",
+        ["m", "32"],
+    ),
     "transposed": (
         _rows(
             "if (row < m) for (int c = 0; c < n; c++) y[c * m + row] = x[row * n + c];",
@@ -125,6 +141,10 @@ REFUSED = {
         "float s = 0.f, seen = 0.f; for (int c = 0; c < 4; c++) { seen += 1.f; if (seen < 3.f)"
         " s += x[c * 64 + t]; } if (row < m) y[row * 64 + t] = s;",
         "nothing shows that x has 256 elements",
+    ),
+    "every second, round and round": (
+        "if (row < m) y[row * 64 + t] = x[(2 * row) % m];",
+        "nothing shows that x has m elements",
     ),
     "the lower triangle of what is not square": (
         "for (int c = 0; c <= row && c < n; c++) if (row < m) y[row * n + c] = x[row * n + c];",

@@ -14,7 +14,7 @@ PROGRAM = "split(i, 4)\nbind(i.o, grid.x)\nbind(i.i, thread.x)\n"
 def kernel(subscript: str) -> Lifted:
     text = f"""__global__ void k(const float *u, float *v, int n) {{
       int i = blockIdx.x * blockDim.x + threadIdx.x;
-      if (i < n) v[i] = u[{subscript}];
+      if (i < n) v[i] = u[{subscript}] + u[i];
     }}"""
     return lift("k.cu", None, text)
 
