@@ -2,7 +2,8 @@
 
 Nothing here knows how the text was made: it imports no module of `codegen` that writes text.
 
-`text`       the tree of a kernel's text; `declarations` what clang must know of CUDA; `read` makes the tree;
+`text`       the tree of a kernel's text; `declarations` what clang must know of CUDA; `read` makes the tree,
+             `types` its types;
              `forms` forms of C that say one thing; `instructions` what is left to the preprocessor
 `polynomial` index expressions in one form; `formula` conditions over them; `context` what holds at a place
 `widths`     that arithmetic fits its types

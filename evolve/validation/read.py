@@ -39,33 +39,9 @@ from evolve.validation.text import (
     While,
     Wide,
 )
+from evolve.validation.types import line_of, type_of
 from evolve.validation.verdict import UnreadError
 
-_SCALARS = {
-    "BOOL": DType.BOOL,
-    "UCHAR": DType.U8,
-    "INT": DType.I32,
-    "UINT": DType.U32,
-    "LONG": DType.I64,
-    "LONGLONG": DType.I64,
-    "ULONG": DType.U64,
-    "ULONGLONG": DType.U64,
-    "FLOAT": DType.F32,
-    "DOUBLE": DType.F64,
-    "USHORT": DType.BF16,
-}
-_VECTORS = {
-    f"{name}{n}": Vector(dtype, n)
-    for name, dtype in (
-        ("float", DType.F32),
-        ("double", DType.F64),
-        ("int", DType.I32),
-        ("uint", DType.U32),
-        ("uchar", DType.U8),
-        ("ushort", DType.BF16),
-    )
-    for n in (2, 4)
-}
 _BUILTINS = ("threadIdx", "blockIdx", "blockDim", "gridDim")
 _LANES = "xyzw"
 _LITERALS = ("INTEGER_LITERAL", "FLOATING_LITERAL", "CXX_BOOL_LITERAL_EXPR")
@@ -141,7 +117,7 @@ class TextReader:
             body: tuple[Stmt, ...] = ()
             for part in children(c):
                 if kind(part) == "PARM_DECL":
-                    params.append(Name(part.hash, part.spelling, self._type(part.type, part)))
+                    params.append(Name(part.hash, part.spelling, type_of(part.type, part)))
                     if part.type.kind.name == "LVALUEREFERENCE":
                         references.add(part.hash)
                     if part.type.get_pointee().is_const_qualified():
@@ -168,39 +144,6 @@ class TextReader:
 
     # ---- types
 
-    def _type(self, t: Any, at: Any) -> Type:
-        c = t.get_canonical()
-        name = c.kind.name
-        if name in _SCALARS:
-            return _SCALARS[name]
-        if name == "VOID":
-            return None
-        if name == "RECORD":
-            spelling = c.spelling.removeprefix("const ").removeprefix("struct ")
-            if spelling in _VECTORS:
-                return _VECTORS[spelling]
-        if name in ("POINTER", "LVALUEREFERENCE"):
-            inner = self._type(c.get_pointee(), at)
-            if name == "LVALUEREFERENCE":
-                return inner
-            if inner is None or isinstance(inner, DType | Vector):
-                return Pointer(inner)
-            if isinstance(inner, Array):
-                return inner
-        if name in ("CONSTANTARRAY", "INCOMPLETEARRAY"):
-            extents = []
-            while c.kind.name in ("CONSTANTARRAY", "INCOMPLETEARRAY"):
-                extents.append(int(c.element_count) if c.kind.name == "CONSTANTARRAY" else 0)
-                c = c.element_type.get_canonical()
-            element = self._type(c, at)
-            if isinstance(element, DType):
-                return Array(element, tuple(extents))
-        raise UnreadError(f"type {t.spelling}", self._line(at))
-
-    @staticmethod
-    def _line(c: Any) -> int:
-        return int(c.location.line) - LINES
-
     # ---- statements
 
     def _body(self, c: Any) -> tuple[Stmt, ...]:
@@ -209,7 +152,7 @@ class TextReader:
         return self._statement(c)
 
     def _statement(self, c: Any) -> tuple[Stmt, ...]:
-        k, line = kind(c), self._line(c)
+        k, line = kind(c), line_of(c)
         if k == "COMPOUND_STMT":
             return (Group(self._body(c), line),)
         if k == "NULL_STMT":
@@ -239,7 +182,7 @@ class TextReader:
         return (e,) if isinstance(e, Assign) else (Evaluate(e, line),)
 
     def _loop(self, c: Any) -> Loop:
-        line, parts = self._line(c), children(c)
+        line, parts = line_of(c), children(c)
         if len(parts) != 4:
             raise UnreadError("a for loop of another form", line)
         init = self._statement(parts[0])
@@ -249,7 +192,7 @@ class TextReader:
         return Loop(init[0], self._expr(parts[1]), step, self._body(parts[3]), line)
 
     def _declaration(self, d: Any) -> tuple[Stmt, ...]:
-        line = self._line(d)
+        line = line_of(d)
         if kind(d) != "VAR_DECL":
             raise UnreadError(f"declaration of {d.spelling}", line)
         if d.spelling in self._parameters:
@@ -258,7 +201,7 @@ class TextReader:
         shared = "CUDASHARED_ATTR" in attributes
         if d.storage_class.name == "STATIC" and not shared:
             raise UnreadError(f"static variable {d.spelling}", line)
-        t = self._type(d.type, d)
+        t = type_of(d.type, d)
         align = int(d.type.get_align())
         if "ALIGNED_ATTR" in attributes:
             align = self._alignment(d, line)
@@ -304,10 +247,10 @@ class TextReader:
             or held.storage_class.name != "EXTERN"
             or not isinstance(place, int)
             or not isinstance(t, Array)
-            or not isinstance(self._type(base.type, base), Array)
+            or not isinstance(type_of(base.type, base), Array)
         ):
             raise UnreadError(f"reference {d.spelling}", line)
-        align = self._alignment(held, self._line(held))
+        align = self._alignment(held, line_of(held))
         return Declare(d.hash, d.spelling, t, None, line, False, True, place, align)
 
     # ---- expressions
@@ -315,17 +258,17 @@ class TextReader:
     def _expr(self, c: Any) -> Expr:
         k = kind(c)
         if k in _LITERALS:
-            value, t = evaluate(c), self._type(c.type, c)
+            value, t = evaluate(c), type_of(c.type, c)
             if value is None or not isinstance(t, DType):
-                raise UnreadError("a literal", self._line(c))
+                raise UnreadError("a literal", line_of(c))
             return Number(value, t)
         if k == "PAREN_EXPR":
             return self._expr(children(c)[0])
         if k == "DECL_REF_EXPR":
             d = c.referenced
             if d is None:
-                raise UnreadError(c.spelling, self._line(c))
-            return Name(d.hash, c.spelling, self._type(c.type, c))
+                raise UnreadError(c.spelling, line_of(c))
+            return Name(d.hash, c.spelling, type_of(c.type, c))
         if k in _CASTS:
             return self._conversion(c)
         if k == "MEMBER_REF_EXPR":
@@ -339,42 +282,42 @@ class TextReader:
             return self._binary(c)
         if k == "CONDITIONAL_OPERATOR":
             cond, then, orelse = children(c)
-            t = self._type(c.type, c)
+            t = type_of(c.type, c)
             return Conditional(
                 self._expr(cond), self._to(self._expr(then), t), self._to(self._expr(orelse), t), t
             )
         if k == "CALL_EXPR":
             return self._call(c)
-        raise UnreadError(k.lower().replace("_", " "), self._line(c))
+        raise UnreadError(k.lower().replace("_", " "), line_of(c))
 
     def _element(self, base: Expr, index: Expr, c: Any) -> Expr:
-        t = self._type(c.type, c)
+        t = type_of(c.type, c)
         if isinstance(base, Name):
             return Element(base, (index,), t)
         if isinstance(base, Element) and isinstance(base.type, Array):
             return Element(base.base, (*base.indices, index), t)
-        raise UnreadError("a subscript of this", self._line(c))
+        raise UnreadError("a subscript of this", line_of(c))
 
     def _member(self, c: Any) -> Expr:
         base = children(c)
         if base and base[0].spelling in _BUILTINS and c.spelling in _LANES[:3]:
             return Builtin(base[0].spelling, _LANES.index(c.spelling))
         if base and c.spelling in _LANES:
-            vector, t = self._expr(base[0]), self._type(c.type, c)
+            vector, t = self._expr(base[0]), type_of(c.type, c)
             if isinstance(vector.type, Vector) and isinstance(t, DType):  # type: ignore[union-attr]
                 return Lane(vector, _LANES.index(c.spelling), t)
-        raise UnreadError(f"member {c.spelling}", self._line(c))
+        raise UnreadError(f"member {c.spelling}", line_of(c))
 
     def _conversion(self, c: Any) -> Expr:
         parts = [x for x in children(c) if kind(x) != "TYPE_REF"]
         if len(parts) != 1:
-            raise UnreadError(f"conversion to {c.type.spelling}", self._line(c))
+            raise UnreadError(f"conversion to {c.type.spelling}", line_of(c))
         arg = self._expr(parts[0])
         if isinstance(arg, Invoke) and arg.name == PREFETCH:
             return arg
         if c.type.spelling == "const volatile char *" and isinstance(arg, Address):
             return Invoke(PREFETCH, (arg,), None)
-        t = self._type(c.type, c)
+        t = type_of(c.type, c)
         if isinstance(t, Pointer) and isinstance(arg, Address) and isinstance(arg.of, Element):
             if isinstance(t.element, Vector):
                 return Address(Wide(arg.of, t.element))
@@ -384,7 +327,7 @@ class TextReader:
             held = arg.type if isinstance(arg, Name | Element) else None
             if isinstance(held, Array | Pointer) and held.element is t.element:
                 return arg
-            raise UnreadError(f"conversion to {c.type.spelling}", self._line(c))
+            raise UnreadError(f"conversion to {c.type.spelling}", line_of(c))
         return self._to(arg, t)
 
     @staticmethod
@@ -401,7 +344,7 @@ class TextReader:
         return Convert(e, t)
 
     def _unary(self, c: Any) -> Expr:
-        op, line = unary_operator(c), self._line(c)
+        op, line = unary_operator(c), line_of(c)
         arg = self._expr(children(c)[0])
         if op in ("x++", "++x", "x--", "--x"):
             return Assign("+" if "+" in op else "-", arg, Number(1, DType.I32), line)
@@ -413,7 +356,7 @@ class TextReader:
             raise UnreadError("a pointer that is followed", line)
         if op == "&":
             return Address(arg)
-        t = self._type(c.type, c)
+        t = type_of(c.type, c)
         if op in ("-", "!", "~"):
             if op == "-" and isinstance(arg, Number) and arg.type in _NEGATED:
                 return Number(-arg.value, arg.type)
@@ -421,19 +364,19 @@ class TextReader:
         raise UnreadError(f"operator {op}", line)
 
     def _binary(self, c: Any) -> Expr:
-        op, line = binary_operator(c), self._line(c)
+        op, line = binary_operator(c), line_of(c)
         left_c, right_c = children(c)
         left, right = self._expr(left_c), self._expr(right_c)
         if op == "=":
-            return Assign("", left, self._to(right, self._type(left_c.type, left_c)), line)
+            return Assign("", left, self._to(right, type_of(left_c.type, left_c)), line)
         if op.endswith("=") and op not in ("<=", ">=", "==", "!="):
-            t = self._type(left_c.type, left_c)
+            t = type_of(left_c.type, left_c)
             if op[:-1] not in ("<<", ">>") and not isinstance(right, Number) and right.type is not t:  # type: ignore[union-attr]
                 raise UnreadError("an update in another type", line)
             return Assign(op[:-1], left, right if op[:-1] in ("<<", ">>") else self._to(right, t), line)
         if op in ("?", ".*", "->*", "<=>", ","):
             raise UnreadError(f"operator {op}", line)
-        return Operation(op, (left, right), self._type(c.type, c))
+        return Operation(op, (left, right), type_of(c.type, c))
 
     def _keep_hint(self, at: Address, constant: bool, line: int) -> None:
         element = at.of.first if isinstance(at.of, Wide) else at.of
@@ -442,7 +385,7 @@ class TextReader:
         self._hinted.append(Hinted(element.base, constant, line))
 
     def _call(self, c: Any) -> Expr:
-        name, line = c.spelling, self._line(c)
+        name, line = c.spelling, line_of(c)
         if name in self._overloaded:
             raise UnreadError(f"the text defines {name} more than once", line)
         if name in _CONSTANTS:
@@ -465,4 +408,4 @@ class TextReader:
             self._keep_hint(args[0], False, line)
             return Assign("", args[0].of, args[1], line)
         definition = self.function(name) if name in self._cursors else None
-        return Invoke(name, args, self._type(c.type, c), definition)
+        return Invoke(name, args, type_of(c.type, c), definition)
