@@ -18,7 +18,8 @@ for each mutant a child process runs those that pass its lines until one fails: 
 then what killed most of its function's mutants, the quickest first. What survives some seconds of tests goes
 on with the others once all mutants have had theirs. Only tests that judge verdicts are among them (`TESTS`),
 no random search over programs.
-A survivor is either a hole in the tests or listed in `EQUIVALENT` with the reason why nothing can show it.
+A survivor is either a hole in the tests or listed in `equivalent.toml` with the reason why nothing can show
+it. An entry there of a mutant that is no more is an error.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -114,115 +116,10 @@ LAST = 10
 """Seconds that tests under way have when the time is over."""
 HANGS = 180
 """Seconds. A child that takes longer hangs: killed, and the mutant with it."""
-_HELD = "key in self._held or not layout.is_distributed"
-_IDENTITY = "isl.Map.identity(isl.Space.map_from_set(commits.get_space()))"
-_MEMORY = "a barrier there is under what is not affine, a combine loop under E-DATA-LOOP, both before"
-_EARLIER = "spares a query: what a barrier does not stand between it does not order either"
-_SHORT = "spares a query: of nothing, nothing is found"
-_GROUPS = "only groups, which commits close, are looked up in it"
 EQUIVALENT = {
-    f"{where}: {what}": why
-    for where, what, why in (
-        ("asynchronous.landings", "later.intersect_domain(commits)", _GROUPS),
-        ("asynchronous.landings", f"{_IDENTITY}.intersect_domain(commits)", _GROUPS),
-        (
-            "asynchronous.landings",
-            "start.intersect_domain(st.instances)",
-            "what does not happen touches no cell",
-        ),
-        (
-            "bounds._steps",
-            "without `not step_terms(step)` of not isinstance(step, For | If) or not step_terms(step)",
-            "where nothing is read there is nothing to ask",
-        ),
-        (
-            "cells.Cells._tags",
-            "without `x.kind.is_grid` of x.kind.is_grid or x.kind.is_thread",
-            "coordinates of blocks are among the tags already",
-        ),
-        ("cells.Cells._owned", f"without `key in self._held` of {_HELD}", "asked again, it says the same"),
-        (
-            "cells.Cells._owned",
-            f"without `not layout.is_distributed` of {_HELD}",
-            "a layout without owners spells the subscripts as they are",
-        ),
-        ("uniform.why_not_uniform", "without `loads(extent)` of depends or loads(extent)", _MEMORY),
-        ("uniform.why_not_uniform", "without `loads(cond)` of depends or loads(cond)", _MEMORY),
-        (
-            "conflicts.Ordering.between",
-            "without `not is_later(a.time, point.time)` of not is_later(a.time, point.time) and "
-            "(not is_later(point.time, b.time))",
-            _EARLIER,
-        ),
-        (
-            "conflicts.Ordering.between",
-            "without `not is_later(point.time, b.time)` of not is_later(a.time, point.time) and "
-            "(not is_later(point.time, b.time))",
-            _EARLIER,
-        ),
-        (
-            "flow.injective_per_reader",
-            "without `path.is_empty()` of path.is_empty() or onward.is_empty()",
-            _SHORT,
-        ),
-        (
-            "flow.injective_per_reader",
-            "without `onward.is_empty()` of path.is_empty() or onward.is_empty()",
-            _SHORT,
-        ),
-        (
-            "order.order_broken",
-            "without `got.adds.is_empty()` of p.limits.numerics != 'exact' or got.adds.is_empty()",
-            _SHORT,
-        ),
-        (
-            "pairing._Comparison._load",
-            "without `s.buffer not in self.p.source.model.written` of s.buffer == t.buffer and "
-            "self.p.target.buffers[t.buffer].space is Space.GLOBAL and (t.buffer not in self.p.tar",
-            "a source that writes what it reads at such places is refused as a whole",
-        ),
-        (
-            "pairing._Comparison._load",
-            "without `self.p.target.buffers[t.buffer].space is Space.GLOBAL` of s.buffer == t.buffer and "
-            "self.p.target.buffers[t.buffer].space is Space.GLOBAL and (t.buffer not in self.p.tar",
-            "buffers of the target's own are written, or nothing may be read from them",
-        ),
-        (
-            "coverage._one",
-            "same.subtract(same.domain().identity())",
-            "only the witness is taken from it",
-        ),
-        (
-            "coverage._one",
-            "src.instances.intersect_params(p.target.sizes.known)",
-            "the source is looked at under the same facts",
-        ),
-        (
-            "coverage._one",
-            "src.instances.intersect_params(p.target.sizes.known) (2)",
-            "the source is looked at under the same facts",
-        ),
-        (
-            "last_writers._latest",
-            "not raised: raise NonAffineError('isl finds no latest time among those of writers')",
-            "no times are known of which isl finds no latest",
-        ),
-        (
-            "limits._lanes",
-            "without `x & x - 1` of x * y != WARP or x & x - 1",
-            "factors of a power of two are powers of two",
-        ),
-        (
-            "exponentials.Exponentials._partners",
-            "not raised: raise WrongError(f'data says how often {describe(src)} happens')",
-            "what claims an instance of such a loop is in one itself, which `online` refuses first",
-        ),
-        (
-            "pairing.compared",
-            "not raised: raise MismatchError(a.value, b.value) (3)",
-            "whoever reads a buffer of another type reads another type, and differs in it or says so",
-        ),
-    )
+    f"{module}.{what}": why
+    for module, entries in tomllib.loads(Path(__file__).with_name("equivalent.toml").read_text()).items()
+    for what, why in entries.items()
 }
 """By the mutant's id: why no test can tell it from the prover."""
 
@@ -237,7 +134,17 @@ class Mutant:
     function: str
     line: int
     last_line: int
-    tree: ast.Module
+    whole: ast.Module
+    """The module as it is, nodes numbered (`_number`)."""
+    number: int
+    new: ast.AST
+    """What takes the place of the node of that number."""
+
+    def tree(self) -> ast.Module:
+        """The module as it would be."""
+        changed = _At(self.number, self.new).visit(copy.deepcopy(self.whole))
+        assert isinstance(changed, ast.Module)
+        return ast.fix_missing_locations(changed)
 
 
 class _At(ast.NodeTransformer):
@@ -261,12 +168,12 @@ def mutants(name: str) -> Iterator[Mutant]:
     seen: Counter[str] = Counter()
     for function, definition in _definitions(tree):
         for kind, what, node, new in _changes(definition):
-            changed = _At(node._number, new).visit(copy.deepcopy(tree))  # type: ignore[attr-defined]
+            number = node._number  # type: ignore[attr-defined]
             line, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0)
             where = f"{name}.{function}: {what}"
             seen[where] += 1
             unique = where if seen[where] == 1 else f"{where} ({seen[where]})"
-            yield Mutant(unique, kind, name, function, line, last, ast.fix_missing_locations(changed))
+            yield Mutant(unique, kind, name, function, line, last, tree, number, new)
 
 
 def _module(name: str) -> ModuleType:
@@ -353,7 +260,7 @@ def apply(m: Mutant) -> None:
     """Makes this process's prover the mutant."""
     module = _module(m.module)
     flags = importlib.import_module("__future__").annotations.compiler_flag
-    code = compile(m.tree, str(module.__file__), "exec", flags, True)
+    code = compile(m.tree(), str(module.__file__), "exec", flags, True)
     new = next(c for c in _codes(code) if c.co_qualname == m.function)
     _function(module, m.function).__code__ = new
 
@@ -572,6 +479,9 @@ def main() -> None:
         "--out", type=Path, default=Path(__file__).parents[1] / "results" / "prover-mutants.json"
     )
     args = parser.parse_args()
+    there = {m.id: m.kind for name in MODULES for m in mutants(name)}
+    if stale := [k for k in EQUIVALENT if k not in there]:
+        parser.error("equivalent.toml has what is no mutant any more:\n  " + "\n  ".join(stale))
     end = time.monotonic() + args.seconds
     commit = (
         args.commit
@@ -594,7 +504,6 @@ def main() -> None:
         results = {k: v for k, v in sorted({**known, **new}.items()) if k in there}
         args.out.write_text(json.dumps(document(results, there), indent=1) + "\n")
 
-    there = {m.id: m.kind for name in MODULES for m in mutants(name)}
     plugin = Plugin(chosen, known, args.jobs, end, keep)
     tests = args.tests or TESTS
     status = pytest.main(["-o", "addopts=", "-q", "-p", "no:cacheprovider", "-s", *tests], plugins=[plugin])

@@ -1,0 +1,25 @@
+"""The list of mutants of the prover that nothing can tell from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.prover import mutants
+
+
+def test_equivalent_are_mutants_that_are_there() -> None:
+    there = {m.id for name in mutants.MODULES for m in mutants.mutants(name)}
+    assert set(mutants.EQUIVALENT) <= there
+
+
+def test_an_entry_of_what_is_no_mutant_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(mutants.EQUIVALENT, "order.nobody: without `x` of x or y", "a reason")
+    monkeypatch.setattr("sys.argv", ["mutants", "--out", str(tmp_path / "out.json"), "--commit", "none"])
+    with pytest.raises(SystemExit) as ended:
+        mutants.main()
+    assert ended.value.code == 2
+    assert "order.nobody: without `x` of x or y" in capsys.readouterr().err
