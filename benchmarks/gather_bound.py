@@ -5,7 +5,8 @@
 A product of a CSR matrix reads val and col once and x at col[k], in whatever order of the rows it works,
 so no program for it is faster than this on a GPU where the gathers bind. Columns are those of
 `kernels/workloads/spmv-power_law.toml`. `head` is how many of the first, most frequent columns a block
-keeps in shared memory. Each time is a median of launches, each with a cold L2.
+keeps in shared memory; blocks of a cluster read each other's. Each time is a median of launches, each
+with a cold L2.
 """
 
 from __future__ import annotations
@@ -29,14 +30,32 @@ CASE = "spmv-power_law"
 LAUNCHES = 25
 THREADS = 1024
 HEADS = (0, 8192, 16384, 32768, 49152)
+CLUSTERS = (1, 2, 4, 8)
 FLUSH_BYTES = 256 << 20
 KERNEL = """
 extern __shared__ float head[];
-extern "C" __global__ void __launch_bounds__(1024) gather(
+
+__device__ __forceinline__ float kept_at(unsigned base, int column) {
+    if (CLUSTER == 1) return head[column];
+    unsigned address;
+    float value;
+    const unsigned there = base + 4 * (column / CLUSTER), rank = column % CLUSTER;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(there), "r"(rank));
+    asm("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(address));
+    return value;
+}
+
+__device__ __forceinline__ void cluster_barrier() {
+    asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+}
+
+extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(1024) gather(
     const int* col, const float* val, const float* x, float* out, int n, int kept, int mask
 ) {
-    for (int i = threadIdx.x; i < kept; i += blockDim.x) head[i] = x[i];
-    __syncthreads();
+    const int rank = blockIdx.x % CLUSTER;
+    for (int i = threadIdx.x; i < kept / CLUSTER; i += blockDim.x) head[i] = x[i * CLUSTER + rank];
+    cluster_barrier();
+    const unsigned base = (unsigned)__cvta_generic_to_shared(head);
     float sum = 0;
     for (int i = (blockIdx.x * blockDim.x + threadIdx.x) * 4; i + 3 < n; i += gridDim.x * blockDim.x * 4) {
         const int4 c = __ldg((const int4*)(col + i));
@@ -44,9 +63,10 @@ extern "C" __global__ void __launch_bounds__(1024) gather(
         const int at[4] = {c.x & mask, c.y & mask, c.z & mask, c.w & mask};
         const float by[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
-        for (int j = 0; j < 4; ++j) sum += by[j] * (at[j] < kept ? head[at[j]] : __ldg(x + at[j]));
+        for (int j = 0; j < 4; ++j) sum += by[j] * (at[j] < kept ? kept_at(base, at[j]) : __ldg(x + at[j]));
     }
     out[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+    cluster_barrier();  // others read this block's head until they are done
 }
 """
 
@@ -92,12 +112,7 @@ def _columns() -> tuple[NDArray[np.int32], int]:
 def _times(cuda: Any, device: Any, col: NDArray[np.int32], columns: int) -> dict[str, float]:
     """Microseconds of a copy of the compulsory bytes, of reading alone, and of the gathers by `head`."""
     processors = device.multiprocessor_count
-    capability = "".join(map(str, device.compute_capability()))
-    built = compile_cuda(KERNEL, f"sm_{capability}")
-    if built.cubin is None:
-        raise SystemExit(built.log)
-    gather = cuda.module_from_buffer(built.cubin).get_function("gather")
-    gather.set_attribute(cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, 4 * max(HEADS))
+    gathers = {cluster: _built(cuda, device, cluster) for cluster in CLUSTERS}
     rng = np.random.default_rng(1)
     of = {"col": cuda.to_device(col)}
     of["val"] = cuda.to_device(rng.standard_normal(col.size, np.float32))
@@ -116,18 +131,32 @@ def _times(cuda: Any, device: Any, col: NDArray[np.int32], columns: int) -> dict
             times.append(1000 * begin.time_till(end))
         return median(times[2:])
 
-    def launch(kept: int, mask: int) -> Callable[[], object]:
-        blocks = processors * (2 if kept <= 24576 else 1)
-        given = (of["col"], of["val"], of["x"], out, np.int32(col.size), np.int32(kept), np.int32(mask))
-        how = {"block": (THREADS, 1, 1), "grid": (blocks, 1), "shared": 4 * kept}
-        return lambda: gather(*given, **how)
+    def launch(each: int, mask: int, cluster: int = 1) -> Callable[[], object]:
+        blocks = processors * (2 if each <= 24576 else 1) // cluster * cluster
+        sizes = np.int32(col.size), np.int32(each * cluster), np.int32(mask)
+        given = (of["col"], of["val"], of["x"], out, *sizes)
+        how = {"block": (THREADS, 1, 1), "grid": (blocks, 1), "shared": 4 * each}
+        return lambda: gathers[cluster](*given, **how)
 
     to, source = cuda.mem_alloc(half), cuda.mem_alloc(half)
     taken = {"copy": timed(lambda: cuda.memcpy_dtod_async(to, source, half))}
     taken["no gathers"] = timed(launch(0, 31))
-    for kept in HEADS:
-        taken[f"head {kept}"] = timed(launch(kept, -1))
+    for cluster in CLUSTERS:
+        for each in HEADS if cluster == 1 else HEADS[1:]:
+            of_cluster = f", clusters of {cluster}" if cluster > 1 else ""
+            taken[f"head {each * cluster}{of_cluster}"] = timed(launch(each, -1, cluster))
     return taken
+
+
+def _built(cuda: Any, device: Any, cluster: int) -> Any:
+    """The kernel for clusters of so many blocks."""
+    capability = "".join(map(str, device.compute_capability()))
+    built = compile_cuda(f"#define CLUSTER {cluster}\n{KERNEL}", f"sm_{capability}")
+    if built.cubin is None:
+        raise SystemExit(built.log)
+    gather = cuda.module_from_buffer(built.cubin).get_function("gather")
+    gather.set_attribute(cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, 4 * max(HEADS))
+    return gather
 
 
 if __name__ == "__main__":
