@@ -19,10 +19,8 @@ from evolve.ir.data import index_arrays, reads
 FORMS = ((8, 4), (16, 1), (32, 4), (16, 2), (32, 8), (32, 1), (4, 4))
 """Lanes a row, and entries that each loads before it adds them."""
 THREADS = 256
-ENTRIES = (8, 4, 16)
-"""Entries that a thread takes at once where all are shared out."""
-BLOCKS = (7, 4, 5)
-"""Of those, on each SM."""
+SHARED_OUT = ((8, 768, (2, 1)), (8, 256, (7, 4, 5)), (4, 256, (7, 4, 5)), (16, 256, (7, 4, 5)))
+"""Where all entries are shared out: entries a thread at once, threads a block, blocks on each SM."""
 
 
 def sketches(shape: Shape, sizes: dict[str, int]) -> Iterator[Sketch]:
@@ -44,22 +42,24 @@ def _entries(shape: Shape, row: str, sweep: Inner) -> Iterator[Sketch]:
     if len(arrays) != 1 or len(shape.targets) != 1:
         return
     (ends,), (total,) = arrays, shape.targets
-    for entries in ENTRIES:
+    once = sorted({w.buffer for w in shape.walks if w.stride(k) == 1})
+    for entries, threads, blocks in SHARED_OUT:
         yield Sketch(
             program(
                 f"balance({k}, by={ends})",
                 f"aggregate({total}, warp)",
                 f"split({k}, {entries})",
-                f"split({k}.o, {THREADS})",
-                f"persistent({k}.o.o, {choice([n * shape.sms for n in BLOCKS])})",
+                f"split({k}.o, {threads})",
+                f"persistent({k}.o.o, {choice([n * shape.sms for n in blocks])})",
                 f"bind({k}.o.i, thread.x)",
                 f"vectorize({k}.i, 4)",
                 f"unroll({k}.i.o)" if entries > 4 else None,
                 f"split([{row}.init, {row}], {THREADS})",
                 f"bind([{row}.init.o, {row}.o], grid.x)",
                 f"bind([{row}.init.i, {row}.i], thread.x)",
+                *(f"cache_hint({buffer}, streaming)" for buffer in once),
             ),
-            f"all entries shared out, {entries} a thread at once",
+            f"all entries shared out, {entries} a thread at once, {threads} threads a block",
             ("tail", "latency"),
         )
 
