@@ -170,5 +170,6 @@ def finish(folder: RunFolder, output: Output) -> int:
         note(f"interrupted; go on with: evolve resume {folder.name}")
         return INTERRUPTED
     failed = view.examined is not None and view.examined.state == "failed"
+    wrong = view.state.funnel["miscompiled"] or document["refuted"]
     reached = view.state.scored or view.ended == "speed_of_light"
-    return 0 if reached and not failed else 1
+    return 0 if reached and not failed and not wrong else 1

@@ -20,6 +20,7 @@ Status = Literal[
     "unparsable",
     "duplicate",
     "illegal",
+    "miscompiled",
     "compile_failed",
     "prefiltered",
     "incorrect",

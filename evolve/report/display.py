@@ -18,7 +18,7 @@ from evolve.runs.shapes import shapes_text
 from evolve.search.problem import ProblemInfo
 from evolve.search.state import FUNNEL
 
-FAILED = ("compile_failed", "incorrect", "quarantined")
+FAILED = ("miscompiled", "compile_failed", "incorrect", "quarantined")
 """What may become of a proved program that is not scored: rare, and each worth a line."""
 
 

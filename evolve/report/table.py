@@ -59,6 +59,7 @@ def final_table(document: Mapping[str, Any], folder: Path) -> str:
         *restricted(best["program"]),
         *_text(best.get("text")),
         *_refuted(document.get("refuted")),
+        *_miscompiled(document["funnel"].get("miscompiled", 0)),
         *(f"  {line}" for line in probed_lines(document.get("probed") or ())),
         *(f"  {line}" for line in arm_lines(document.get("arms") or ())),
         *(f"  {line}" for line in ledger_lines(document.get("models") or ())),
@@ -90,6 +91,13 @@ def _refuted(leads: Mapping[str, Any] | None) -> Iterator[str]:
         found = leads["text"]
         said = TextFound(found["status"], found["reason"], found["line"]).said
         yield f"  NOT SHIPPED: candidate {leads['candidate']}, {microseconds(leads['time_us'])}; text: {said}"
+
+
+def _miscompiled(number: int) -> Iterator[str]:
+    """That the tool itself is at fault, which no result of it makes up for."""
+    if number:
+        programs = "1 program was" if number == 1 else f"{number} programs were"
+        yield f"  ERROR OF EVOLVE: {programs} proved, emitted as something else, set aside: please report it"
 
 
 def _no_gain(best: Mapping[str, Any]) -> Iterator[str]:

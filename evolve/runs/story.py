@@ -12,7 +12,7 @@ from evolve.runs.folder import RunFolder
 from evolve.runs.summary import RunView, as_document
 from evolve.search.state import SearchState
 
-_FAILED = ("compile_failed", "incorrect", "quarantined")
+_FAILED = ("miscompiled", "compile_failed", "incorrect", "quarantined")
 
 
 def run_story(view: RunView, folder: RunFolder) -> dict[str, Any]:

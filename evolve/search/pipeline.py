@@ -31,6 +31,7 @@ from evolve.search.workers import (
     compile_text,
     guarded,
     plain_score,
+    read_first,
 )
 
 AT_HAND = 3
@@ -341,7 +342,7 @@ def _build(
         plain, compiled = compile_job(problem, pipe, job, text)
         if compiled is None:
             continue
-        built = send_outcome(pipe, job, plain, partial(problem.build, compiled))
+        built = send_outcome(pipe, job, plain, partial(read_first, problem, compiled, problem.build))
         if built is not None:
             pipe.send(("built", job, (plain, built)))
 

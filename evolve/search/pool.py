@@ -30,6 +30,7 @@ from evolve.search.workers import (
     guarded,
     plain_compiled,
     plain_score,
+    read_first,
 )
 
 BUILD_LIMIT_S = 120.0
@@ -209,7 +210,7 @@ def _evaluate(problem: Problem[Any], pipe: Connection, jobs: list[tuple[int, str
         if compiled is None:
             continue
         begin = problem.begin if isinstance(problem, Staged) else problem.score
-        begun = send_outcome(pipe, job, plain, partial(begin, compiled))
+        begun = send_outcome(pipe, job, plain, partial(read_first, problem, compiled, begin))
         if begun is not None:
             held.append((job, plain, begun))
     if not held:

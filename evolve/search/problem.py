@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 
 Verdict = Literal["PROVED", "REFUTED", "UNKNOWN"]
-ScoreStatus = Literal["scored", "compile_failed", "incorrect", "quarantined", "prefiltered"]
+ScoreStatus = Literal["scored", "miscompiled", "compile_failed", "incorrect", "quarantined", "prefiltered"]
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,7 @@ class Compiled:
 class Score:
     """What execution and timing said. `fitness` is 0 and `time_us` may be None unless scored.
 
+    `miscompiled`: its text does something else than what was proved, an error of the tool;
     `incorrect` did something wrong; `quarantined` could not be judged, or its time cannot be; `prefiltered`
     was not measured, because its estimate is too slow.
     `source` is the CUDA text, `gap` the gap report, `cell` overrides the structural archive cell,

@@ -188,7 +188,20 @@ class Measuring(Protocol):
 
 def score_compiled(problem: Problem[Any], compiled: Compiled) -> tuple[Score, bool]:
     """Scores a PROVED program, as `guarded` does."""
-    return guarded(lambda: problem.score(compiled))
+    return guarded(lambda: read_first(problem, compiled, problem.score))
+
+
+def read_first(problem: Problem[Any], compiled: Compiled, then: Callable[[Compiled], Any]) -> Any:
+    """What `then` gives, for a PROVED program whose text, read back, is not refuted: else that is its score.
+
+    So no program whose text does something else than what was proved is ever executed, bred from or best.
+    """
+    found = problem.read_back(compiled)
+    if found is not None and found.status == "REFUTED":
+        at = f"line {found.line}: " if found.line else ""
+        message = f"an error of evolve: its text does something else than what was proved: {at}{found.reason}"
+        return Score("miscompiled", message=message, source=problem.render(compiled))
+    return then(compiled)
 
 
 def guarded(score: Callable[[], Any]) -> tuple[Any, bool]:

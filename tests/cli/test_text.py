@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from evolve.events.log import read_log
-from evolve.events.schema import ReadBack
+from evolve.events.schema import Champion, Proposed, ReadBack, Result
+from evolve.search import pool, workers
 from evolve.search.problem import TextFound
 from tests.cli import test_commands
 from tests.cli.test_commands import Call
@@ -27,9 +28,15 @@ def run(call: Call, *arguments: object) -> dict[str, Any]:
         "run", "--kernel", "fake.cu", "--agent", "random", "--budget", "8", "--workers", "1",
         "--out", "here", "--json", *arguments,
     )  # fmt: skip
-    assert status == 0
     document: dict[str, Any] = json.loads(out)
+    assert status == (1 if document["refuted"] or document["funnel"]["miscompiled"] else 0)
     return document
+
+
+def led_by_the_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Candidates are scored whatever their text says: so it is in logs from before it was asked first."""
+    for module in (workers, pool):
+        monkeypatch.setattr(module, "read_first", lambda problem, compiled, then: then(compiled))
 
 
 def test_each_champion_is_read_back_once(call: Call) -> None:
@@ -55,6 +62,7 @@ def test_each_champion_is_read_back_once(call: Call) -> None:
 def test_what_is_not_proved_is_said(
     call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, found: TextFound, said: str, status: int
 ) -> None:
+    led_by_the_refuted(monkeypatch)
     monkeypatch.setattr(FakeProblem, "read_back", lambda self, compiled: found)
     document = run(call)
     of = document["best"] if found.status == "UNKNOWN" else document["refuted"]
@@ -79,6 +87,7 @@ def test_what_is_not_proved_is_said(
 
 def test_a_champion_whose_text_is_refuted_is_not_shipped(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """What led before it is, whatever leads on and whichever process ends the run."""
+    led_by_the_refuted(monkeypatch)
     honest = run(call, "--seed", "1")
     story = json.loads(call("show", "here", "--json")[1])
     *_, before, last = [c["candidate"] for c in story["champions"]]
@@ -104,15 +113,48 @@ def test_a_champion_whose_text_is_refuted_is_not_shipped(call: Call, monkeypatch
     assert f"NOT SHIPPED: candidate {last}" in call("report", "here")[1]
     assert call("verify", "here")[0] == 0
     Path("here/best.cu").unlink()
-    assert call("resume", "here", "--workers", "1", "--json")[0] == 0
+    assert call("resume", "here", "--workers", "1", "--json")[0] == 1
 
 
 def test_where_every_text_is_refuted_the_kernel_as_given_is_shipped(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    led_by_the_refuted(monkeypatch)
     monkeypatch.setattr(FakeProblem, "read_back", lambda self, compiled: TextFound("REFUTED", "wrong", 1))
     document = run(call)
     assert (document["best"]["candidate"], document["best"]["program"]) == (0, "")
     assert document["refuted"]["candidate"] > 0
     assert Path("here/best.cu").read_text().endswith(Path("fake.cu").read_text())
     assert Path("here/best.dsl").read_text() == ""
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_what_is_refuted_is_an_error_of_the_tool(
+    call: Call, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """It never leads and is no parent; the run goes on and ends with status 1."""
+    honest = run(call, "--seed", "1", "--workers", number)
+    wrong = honest["best"]["program"]
+
+    def read_back(self: FakeProblem, compiled: Any) -> TextFound:
+        refuted = compiled.payload.settings == self.parse(wrong).settings
+        return TextFound("REFUTED", "a barrier is missing", 9) if refuted else TextFound("PROVED")
+
+    monkeypatch.setattr(FakeProblem, "read_back", read_back)
+    Path("here").rename("honest")
+    status, out, err = call(
+        "run", "--kernel", "fake.cu", "--agent", "random", "--budget", "8", "--workers", str(number),
+        "--out", "here", "--seed", "1",
+    )  # fmt: skip
+    assert status == 1
+    told = "miscompiled: an error of evolve: its text does something else than what was proved: line 9"
+    assert told in err and "ERROR OF EVOLVE: 1 program was" in out
+    bodies = [e.body for e in read_log(Path("here/events.jsonl")).events]
+    (bad,) = (b.proposal for b in bodies if isinstance(b, Result) and b.status == "miscompiled")
+    assert bad == honest["best"]["candidate"]
+    assert bad not in [b.proposal for b in bodies if isinstance(b, Champion)]
+    assert all(bad not in b.parents for b in bodies if isinstance(b, Proposed))
+    assert "a barrier is missing" in " ".join(call("show", "here")[1].split())
+    assert "ERROR OF EVOLVE: 1 program was" in call("report", "here")[1]
+    assert call("replay", "here", "--json")[0] == 0
+    assert call("resume", "here", "--workers", "1", "--json")[0] == 1

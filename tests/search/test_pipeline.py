@@ -18,7 +18,7 @@ from evolve.search import pipeline as pipelined
 from evolve.search import pool
 from evolve.search.pipeline import AT_HAND, PipelineEvaluator
 from evolve.search.prefilter import Decision
-from evolve.search.problem import Comparison, Compiled, Score
+from evolve.search.problem import Comparison, Compiled, Score, TextFound
 from evolve.search.workers import Measuring, SerialEvaluator
 from tests.search.fake import FakeProblem, FakeProgram
 from tests.search.test_pool import TEXTS, essence, outcomes
@@ -88,6 +88,19 @@ def test_the_pipeline_finds_what_this_process_finds(builders: int, gpus: int) ->
     here = essence(outcomes(SerialEvaluator(problem), TEXTS))
     assert {status for _, status, _ in here} == {"scored", "compile_failed", "incorrect", None}
     assert essence(outcomes(PipelineEvaluator(problem, builders, gpus), TEXTS)) == here
+
+
+def test_what_a_text_is_refuted_for_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        MeasuredProblem,
+        "read_back",
+        lambda self, compiled: TextFound(
+            "REFUTED" if dict(compiled.payload.settings)["tile"] == 65 else "UNKNOWN", "another loop", 7
+        ),
+    )
+    found = outcomes(PipelineEvaluator(MeasuredProblem(), 2, 1), [f"set(tile, {64 + n})\n" for n in range(3)])
+    assert [o.score and o.score.status for o in found] == ["scored", "miscompiled", "scored"]
+    assert found[1].score is not None and "line 7: another loop" in found[1].score.message
 
 
 def test_each_gpu_has_one_process_and_all_of_them_work() -> None:

@@ -28,7 +28,7 @@ from evolve.target.profile import Profile
 FAR, NEAR = 0.5, 0.85
 """Below the one fraction of the speed of light structures are worth changing, above the other nothing is but
 details."""
-_SCORED, _TOLD = "scored", ("incorrect", "compile_failed", "quarantined")
+_SCORED, _TOLD = "scored", ("incorrect", "miscompiled", "compile_failed", "quarantined")
 """Beside a time, what a hypothesis may have come to; what was refused is told with the reason."""
 _QUIET = frozenset((_SCORED, "duplicate", "prefiltered"))
 _COMMENT = "#"
