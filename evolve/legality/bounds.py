@@ -7,7 +7,6 @@ from evolve.ir.expr import Cast, Expr, Load
 from evolve.ir.poly import Frame, IslObject, NonAffineError, domain, limited, path_terms
 from evolve.ir.printer import print_expr
 from evolve.ir.stmt import For, If
-from evolve.ir.types import Space
 from evolve.ir.visit import loads, walk
 from evolve.legality.instances import Statement
 from evolve.legality.model import Model
@@ -80,8 +79,7 @@ def _access(
             if outside.is_empty():
                 return None
             # A local buffer is the target's own, even if the source has one of that name.
-            given = b.space is Space.GLOBAL and buffer not in p.target.declared
-            if given and _inherited(p, st, buffer, indices, outside):
+            if buffer not in p.target.declared and _inherited(p, st, buffer, indices, outside):
                 return None
             return refuted(
                 "E-BOUNDS",

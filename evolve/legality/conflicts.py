@@ -47,12 +47,13 @@ def touches(model: Model, spaces: tuple[Space, ...] = (Space.GLOBAL, Space.SHARE
     Opaque reads are of buffers nobody writes, which `equality` demands of them.
     """
     out: list[Touch] = []
+    shared = {name for name in model.written if model.buffers[name].space in spaces}
     for st in model.statements:
         for r in st.reads:
-            if r.load.buffer in model.written and model.buffers[r.load.buffer].space in spaces:
+            if r.load.buffer in shared:
                 cells = model.read(st, r, physical=True)
                 out.append(Touch(st, r.load.buffer, cells, writes=False))
-        if model.buffers[st.leaf.buffer].space in spaces:
+        if st.leaf.buffer in shared:
             out.append(Touch(st, st.leaf.buffer, model.write(st, physical=True), writes=True))
     return out
 
@@ -205,15 +206,14 @@ def _differ(meet: IslObject, first: IslObject, second: IslObject) -> IslObject:
 
 
 def _threads(model: Model, st: Statement) -> IslObject:
-    values = [value_at(st.frame, t) for t in st.threads]
-    return st.frame.map_to("", values).intersect_domain(st.instances)
+    return st.frame.map_to("", [value_at(st.frame, t) for t in st.threads])
 
 
 def overlapping(model: Model, a: Statement, b: Statement, meet: IslObject) -> IslObject:
-    """The pairs of `meet` by one thread of which neither has happened when the other starts."""
-    same = _threads(model, a).apply_range(_threads(model, b).reverse())
-    blocks = model.block_map(a).apply_range(model.block_map(b).reverse())
-    meet = meet.intersect(same).intersect(blocks)
+    """The pairs of `meet` of which neither has happened when the other starts.
+
+    Those of different threads have a barrier between them, or there is a race: so this finds pairs of one.
+    """
     if a.name == b.name:
         meet = meet.subtract(isl.Map.identity(meet.get_space()))
     meet = meet.subtract(model.end_map(a).lex_lt_map(model.time_map(b)))

@@ -40,7 +40,7 @@ def _one(p: Proof, src: Statement, performers: list[Statement]) -> list[Finding]
     done = src.instances.subtract(src.instances)
     for st in performers:
         image = p.origin_map(st).range()
-        invented = image.subtract(src.instances.intersect_params(p.target.sizes.known))
+        invented = image.subtract(src.instances)
         if not invented.is_empty():
             witness = sample_instance(p.source.model, invented)
             return [refuted("E-COVERAGE", f"{describe(st)} performs an instance the source lacks", witness)]
@@ -57,8 +57,8 @@ def _one(p: Proof, src: Statement, performers: list[Statement]) -> list[Finding]
         done = done.union(image).coalesce()
     if isinstance(src.leaf, Store) and src.leaf.buffer in p.source.model.declared:
         return []
-    missing = src.instances.intersect_params(p.target.sizes.known).subtract(done)
-    if missing.is_empty() or _performed_elsewhere(p, src, missing):
+    missing = src.instances.subtract(done)
+    if missing.is_empty() or _performed_elsewhere(p, missing):
         return []
     witness = sample_instance(p.source.model, missing)
     return [refuted("E-COVERAGE", f"{describe(src)} is not performed everywhere", witness)]
@@ -68,10 +68,10 @@ def _has_effect(p: Proof, st: Statement) -> bool:
     return st.leaf.buffer not in p.target.declared
 
 
-def _performed_elsewhere(p: Proof, src: Statement, missing: IslObject) -> bool:
+def _performed_elsewhere(p: Proof, missing: IslObject) -> bool:
     """Whether others that compute the same are performed; what reads it is for `value_flow`."""
     like = p.congruence
-    if like is None or src.leaf.buffer not in p.source.model.declared:
+    if like is None:
         return False
     wanted = isl.UnionSet.from_set(missing).apply(like.to_first)
     return bool(wanted.is_subset(p.provenance.range().apply(like.to_first)))

@@ -6,7 +6,7 @@ from evolve.ir.affine import simplify
 from evolve.ir.expr import Load
 from evolve.ir.printer import print_expr
 from evolve.ir.scope import ranges_at
-from evolve.ir.stmt import Barrier, Block, For, Reduce, Stmt, Store
+from evolve.ir.stmt import Barrier, For, Reduce, Store
 from evolve.ir.types import LoopKind
 from evolve.ir.visit import Site, loads, variables, walk
 from evolve.legality.instances import constant_at
@@ -67,13 +67,13 @@ def why_not_uniform(model: Model, site: Site, innermost: LoopKind) -> str | None
 
 def _combine(p: Proof, site: Site, loop: For) -> list[Finding]:
     model = p.target
-    body = _statements(loop)
+    body = loop.body.stmts
     before = 1 if loop.kind.is_scan else 0
     leaf = body[-1] if len(body) == before + 1 else None
     if not isinstance(leaf, Reduce) or leaf.origin is not None:
         return [refuted("E-COMBINE", f"combine loop {loop.var} must hold exactly one reduction of a partial")]
     out: list[Finding] = []
-    width = constant_at(loop.extent, ranges_at(model.kernel, site.path)) or -1
+    width = constant_at(loop.extent, ranges_at(model.kernel, site.path))
     x = model.thread_extent[LoopKind.THREAD_X]
     if not _partial_by_lane(model, leaf, loop, width):
         out.append(
@@ -103,47 +103,36 @@ def _combine(p: Proof, site: Site, loop: For) -> list[Finding]:
     return out
 
 
-def _statements(loop: For) -> tuple[Stmt, ...]:
-    body = loop.body.stmts
-    while len(body) == 1 and isinstance(body[0], Block):
-        body = body[0].stmts
-    return body
-
-
 def _scan(p: Proof, site: Site, loop: For) -> list[Finding]:
-    """E-COMBINE: a scan loop is exactly `before[t] = total; total op= part[t]`, all in registers.
+    """E-COMBINE: a scan loop is exactly `before[t] = total; total op= part[t]`, in three registers.
 
-    `_combine` has looked at its second statement, and the layouts at who holds `before[t]`. Each thread has
-    a total of its own, and all of them are the same width as thread.x, so that each thread has its turn.
+    `_combine` has looked at its second statement, and the layouts at who holds `before[t]` and `total`. There
+    are as many turns as threads along thread.x, so that each has one.
     """
     model = p.target
-    first, second = (*_statements(loop), None, None)[:2]
+    first, second = (*loop.body.stmts, None, None)[:2]
     if not isinstance(first, Store) or not isinstance(second, Reduce):
         return [refuted("E-COMBINE", f"scan loop {loop.var} must hold a copy of the total and a reduction")]
     total = Load(second.buffer, second.indices, second.value.dtype)
     names = (first.buffer, second.buffer, *(x.buffer for x in loads(second.value)))
     if first.origin is not None or first.value != total or len(set(names)) != 3 or second.atomic:
         return [refuted("E-COMBINE", f"scan loop {loop.var} must first keep the total as it is")]
-    own, kept = model.layouts.get(second.buffer), model.layouts.get(first.buffer)
-    if own is None or own.is_distributed or kept is None or not kept.is_distributed:
+    if not {first.buffer, second.buffer} <= model.layouts.keys():
         return [refuted("E-COMBINE", f"scan loop {loop.var} must add up in a register of each thread")]
     if constant_at(loop.extent, ranges_at(model.kernel, site.path)) != model.thread_extent[LoopKind.THREAD_X]:
         return [refuted("E-COMBINE", f"scan loop {loop.var} must give each thread of thread.x its turn")]
     return []
 
 
-def _partial_by_lane(model: Model, leaf: Reduce, loop: For, width: int) -> bool:
+def _partial_by_lane(model: Model, leaf: Reduce, loop: For, width: int | None) -> bool:
     """Whether the value combined is a register element owned by the thread that the loop counts."""
     value = leaf.value
-    if not isinstance(value, Load) or value.buffer == leaf.buffer:
+    if not isinstance(value, Load):
         return False
     if any(loop.var in variables(i) for i in leaf.indices):
         return False
     layout = model.layouts.get(value.buffer)
     if layout is None:
         return False
-    owners = [d for dim in layout.dims for d in dim if d.axis]
-    if loop.kind is LoopKind.COMBINE_WARP:
-        # Rows of threads combine elements of their own, which the layout tells apart.
-        owners = [d for d in owners if d.axis is LoopKind.THREAD_X]
-    return len(owners) == 1 and owners[0].axis is LoopKind.THREAD_X and owners[0].extent == width
+    # Rows of threads combine elements of their own, which the layout tells apart.
+    return [d.extent for dim in layout.dims for d in dim if d.axis is LoopKind.THREAD_X] == [width]

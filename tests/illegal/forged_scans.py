@@ -107,3 +107,18 @@ def total_of_another_thread() -> Kernel:
         return e
 
     return with_values(good("cumsum"), "y_run", mirrored)
+
+
+@forged("row_sum", "E-COMBINE", "wrong", rows=5, cols=256)
+def scan_that_keeps_the_total_in_itself() -> Kernel:
+    """In order, one copies what it is; threads that scan together add what came before a second time."""
+
+    def one(s: Stmt) -> Stmt | None:
+        if not isinstance(s, For) or not s.kind.is_combine:
+            return None
+        (leaf,) = s.body.stmts
+        assert isinstance(leaf, Reduce)
+        itself = Store(leaf.buffer, leaf.indices, Load(leaf.buffer, leaf.indices, F32))
+        return replace(s, kind=LoopKind.SCAN_BLOCK, body=Block((itself, leaf)))
+
+    return change(good("row_sum"), one)

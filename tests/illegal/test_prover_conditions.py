@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
+
 from evolve.compiler.compile import finish
 from evolve.dsl.parser import parse
 from evolve.ir.expr import (
@@ -26,7 +28,7 @@ from evolve.ir.expr import (
     var,
 )
 from evolve.ir.kernel import Kernel
-from evolve.ir.stmt import Alloc, Block, For, Origin, Reduce, Stmt, Store
+from evolve.ir.stmt import Alloc, Block, For, If, Origin, Reduce, Stmt, Store
 from evolve.ir.swizzle import Swizzle
 from evolve.ir.types import MAX, SUM, DType, LoopKind, Monoid, Space
 from evolve.ir.visit import map_expr, rewrite, walk
@@ -399,6 +401,28 @@ def test_all_updates_of_a_cell_by_several_threads_are_atomic() -> None:
             return replace(plain, atomic=False) if s is plain else None
 
         assert "E-RACE" in codes_of(replace(target, body=rewrite(target.body, one)), start)
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["first", "last"])
+def test_an_update_by_one_block_is_atomic_beside_those_of_others(first: bool) -> None:
+    """The plain one is made once and meets only updates that are indivisible: some of them are lost."""
+    start = source("total").kernel
+    target = finish(apply_program(start, parse("split(i, 2)\nbind(i.o, grid.x)")).kernel)
+    at = add(mul(var("i.o"), 2), var("i.i"))
+
+    def split(plain: bool) -> Kernel:
+        def one(s: Stmt) -> Stmt | None:
+            if not isinstance(s, Reduce):
+                return None
+            of_one, of_others = Block((replace(s, atomic=not plain),)), Block((s,))
+            if first:
+                return If(compare(BinaryOp.LE, at, 0), of_one, of_others)
+            return If(compare(BinaryOp.GE, at, 1), of_others, of_one)
+
+        return replace(target, body=rewrite(target.body, one))
+
+    assert prove(start, split(plain=False)).proved
+    assert codes_of(split(plain=True), start) == {"E-RACE"}
 
 
 def test_what_nobody_writes_may_be_read_through_the_path_for_that() -> None:

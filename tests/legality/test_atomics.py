@@ -275,6 +275,7 @@ def test_rows_over_blocks_need_atomics() -> None:
         "atomicAdd(&y[x[i]], 1); atomicMax(&y[x[i]], 3);",
         "atomicAdd(&y[0], 1); if (i == 0) y[0] = 3;",
         "atomicAdd(&y[0], 1); y[0] += 1;",
+        "atomicAdd(&z[i], y[0]); atomicAdd(&y[0], 1);",
     ],
 )
 def test_a_source_whose_updates_meet_other_accesses_has_no_meaning(body: str) -> None:

@@ -9,7 +9,22 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from evolve.compiler.compile import finish
-from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Load, compare, index, mod, mul, sub, var
+from evolve.ir.expr import (
+    Binary,
+    BinaryOp,
+    Const,
+    Expr,
+    Load,
+    Select,
+    add,
+    compare,
+    floordiv,
+    index,
+    mod,
+    mul,
+    sub,
+    var,
+)
 from evolve.ir.kernel import Kernel, Scalar
 from evolve.ir.stmt import Alloc, Barrier, Block, Boundary, Commit, For, If, Stmt, Store, Wait
 from evolve.ir.types import DType, LoopKind, Space
@@ -148,6 +163,32 @@ def test_what_the_source_reads_outside_of_an_array_is_inherited() -> None:
     value = Binary(BinaryOp.ADD, before, somewhere, F32)
     k = of_x(loop("i", var("n"), Store("y", (i,), value, origin("S0", "i")), kind=LoopKind.PARALLEL))
     assert prove(k, finish(k)).proved
+
+
+def test_what_no_choice_asks_for_needs_no_place_in_the_source() -> None:
+    """Element -1 is read for i = 1, as in the source. For i = 0 nobody reads, so -2 need not be there."""
+    i = var("i")
+    value = Select(compare(BinaryOp.GT, i, 0), ld("x", sub(i, 2)), Const(0.0, F32), F32)
+    k = of_x(loop("i", var("n"), Store("y", (i,), value, origin("S0", "i")), kind=LoopKind.PARALLEL))
+    assert prove(k, finish(k)).proved
+
+
+def test_iterations_of_a_loop_in_order_may_touch_the_same_cells() -> None:
+    """Diagonals: y[r + c] is of several (r, c), in one r of one c alone."""
+    r, c, n = var("r"), var("c"), var("n")
+    one = Store("y", (add(r, c),), ld("x", c), origin("S0", "r", "c"))
+    half = loop("c", floordiv(n, 2), one, kind=LoopKind.PARALLEL)
+    k = of_x(loop("r", floordiv(n, 2), half))
+    assert prove(k, finish(k)).proved
+    turned = of_x(loop("r", floordiv(n, 2), replace(half, kind=LoopKind.SERIAL), kind=LoopKind.PARALLEL))
+    assert refusal_of(turned) == {"E-SOURCE-RACE"}
+
+
+def refusal_of(k: Kernel) -> set[str]:
+    """Why a kernel is not proved to compute what it computes."""
+    verdict = prove(k, finish(k))
+    assert not verdict.proved
+    return {d.code for d in verdict.diagnostics}
 
 
 def of_x(*body: Stmt) -> Kernel:

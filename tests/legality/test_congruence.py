@@ -8,7 +8,7 @@ from dataclasses import replace
 import islpy as isl
 import pytest
 
-from evolve.ir.expr import BinaryOp, Const, Expr, Load, var
+from evolve.ir.expr import BinaryOp, Const, Expr, Load, sub, var
 from evolve.ir.kernel import Kernel, Scalar
 from evolve.ir.poly import IslObject, sizes_of
 from evolve.ir.stmt import Alloc, Block, For, Leaf, Reduce, Stmt, Store
@@ -23,6 +23,7 @@ from tests.kernels_ir import F32, buf, checked, ld, loop, op, origin
 from tests.transforms.fixtures import KERNELS
 
 ROWS, COLS, ROW = var("rows"), var("cols"), var("row")
+LAST = sub(COLS, 1)
 SIZES = (Scalar("rows", DType.I32, True), Scalar("cols", DType.I32, True))
 
 
@@ -161,3 +162,38 @@ def test_a_stale_value_is_refused() -> None:
     verdict = prove(k, without(k, {"S3"}, reads("b", "a")))
     assert verdict.status is Status.REFUTED
     assert {d.code for d in verdict.diagnostics} == {"E-EXPR"}
+
+
+def stored(*columns: int) -> Kernel:
+    """y of a row is its element in the first of these columns, then in the next, and so on."""
+    stores = (
+        Store("y", (ROW,), ld("x", ROW, Const(c, DType.INDEX)), origin(f"S{n}", "row"))
+        for n, c in enumerate(columns)
+    )
+    return kernel(*stores)
+
+
+def test_what_is_stored_again_may_be_stored_once() -> None:
+    for dropped in ("S0", "S1"):
+        assert prove(stored(3, 3), without(stored(3, 3), {dropped})).proved
+    assert prove(stored(3, 4, 3), without(stored(3, 4, 3), {"S0"})).proved
+
+
+@pytest.mark.parametrize("dropped", [{"S2"}, {"S0", "S2"}, {"S1"}])
+def test_but_not_what_stays(dropped: set[str]) -> None:
+    """Of three stores the first and the last store the same; the one between is like none."""
+    k = stored(3, 4, 3)
+    assert prove(k, without(k, dropped)).status is Status.REFUTED
+
+
+def test_nor_what_another_array_holds_as_well() -> None:
+    first = Store("y", (ROW,), ld("x", ROW, LAST), origin("S0", "row"))
+    nest = loop(
+        "row", ROWS, first, replace(first, buffer="z", origin=origin("S1", "row")), kind=LoopKind.PARALLEL
+    )
+    arrays = (buf("x", ROWS, COLS), buf("y", ROWS), buf("z", ROWS))
+    both = checked(Kernel("both", ("x", "y", "z", "rows", "cols"), arrays, SIZES, Block((nest,))))
+    assert prove(both, both).proved
+    for dropped in ("S0", "S1"):
+        verdict = prove(both, without(both, {dropped}))
+        assert verdict.status is Status.REFUTED

@@ -9,10 +9,10 @@ import pytest
 
 from evolve.compiler.compile import finish
 from evolve.dsl.parser import parse
-from evolve.ir.expr import Cast, Expr, Load, add, index, var
+from evolve.ir.expr import Cast, Const, Expr, Load, add, index, var
 from evolve.ir.kernel import Kernel
-from evolve.ir.stmt import Barrier, Block, For, If, Origin, Reduce, Stmt, Store
-from evolve.ir.types import DType, LoopKind
+from evolve.ir.stmt import Alloc, Barrier, Block, For, If, Origin, Reduce, Stmt, Store
+from evolve.ir.types import DType, LoopKind, Space
 from evolve.ir.visit import rewrite
 from evolve.legality.prove import prove
 from evolve.transforms.apply import apply_program
@@ -20,6 +20,7 @@ from evolve.transforms.edit import less
 from tests.illegal.forcing import forgiving
 from tests.illegal.forging import good
 from tests.illegal.lifted import source
+from tests.kernels_ir import buf, ld, loop
 
 Edit = Callable[[Stmt], Stmt | tuple[Stmt, ...] | None]
 
@@ -117,6 +118,39 @@ def test_what_is_combined_is_no_part_of_what_it_is_combined_into() -> None:
     assert messages("row_sum", edited(good("row_sum", 0), into_itself), "E-COMBINE")
 
 
+def combining(value: Callable[[For, Reduce], Expr], *before: Stmt) -> list[str]:
+    """What is said of the sums of rows by blocks that combine something else, with statements before."""
+
+    def one(s: Stmt) -> Stmt | tuple[Stmt, ...] | None:
+        if not isinstance(s, For) or not s.kind.is_combine:
+            return None
+        (leaf,) = s.body.stmts
+        assert isinstance(leaf, Reduce)
+        return (*before, replace(s, body=Block((replace(leaf, value=value(s, leaf)),))))
+
+    return messages("row_sum", edited(good("row_sum", 0), one), "E-COMBINE")
+
+
+def test_what_is_combined_is_held_by_the_threads_that_are_counted() -> None:
+    own = buf("own", index(64), space=Space.REGISTER)
+    fill = loop("fill", index(64), Store("own", (var("fill"),), Const(-0.0, DType.F32)))
+    partial = "must combine a register partial, one element a thread"
+    assert any(partial in m for m in combining(lambda s, leaf: Const(1.0, DType.F32)))
+    assert any(partial in m for m in combining(lambda s, leaf: ld("own", var(s.var)), Alloc(own), fill))
+
+
+def test_nothing_stands_beside_what_is_combined() -> None:
+    def together(s: For) -> Stmt:
+        (leaf,) = s.body.stmts
+        return replace(s, body=Block((Block((leaf,)), leaf)))
+
+    def one(s: Stmt) -> Stmt | None:
+        return together(s) if isinstance(s, For) and s.kind.is_combine else None
+
+    said = messages("row_sum", edited(good("row_sum", 0), one), "E-COMBINE")
+    assert any("exactly one reduction" in m for m in said)
+
+
 # ---- scans
 
 SCANNED = 1
@@ -142,5 +176,26 @@ def test_a_scan_keeps_the_total_before_it_adds() -> None:
     assert any(total in m for m in scanned(lambda a, b: (replace(a, origin=claim), b)))
     assert any(total in m for m in scanned(lambda a, b: (a, replace(b, atomic=True))))
     assert any(total in m for m in scanned(lambda a, b: (replace(a, value=b.value), b)))
+    assert any(total in m for m in scanned(lambda a, b: (replace(a, buffer=partial_of(b)), b)))
     assert any("must hold" in m for m in scanned(lambda a, b: (b, b)))
     assert scanned(lambda a, b: (b, a))
+    assert scanned(lambda a, b: (b,))
+
+
+def partial_of(s: Reduce) -> str:
+    assert isinstance(s.value, Load)
+    return s.value.buffer
+
+
+def test_what_was_there_before_each_thread_is_kept_in_registers() -> None:
+    """In shared memory each thread would write for itself what the model has thread 0 write."""
+
+    def one(s: Stmt) -> Stmt | None:
+        kept = isinstance(s, Alloc) and s.buffer.name == "acc_before"
+        return (
+            replace(s, buffer=replace(s.buffer, space=Space.SHARED))
+            if kept and isinstance(s, Alloc)
+            else None
+        )
+
+    assert messages("cumsum", edited(good("cumsum", SCANNED), one), "E-COMBINE")

@@ -25,6 +25,7 @@ from evolve.ir.expr import (
     var,
 )
 from evolve.ir.kernel import Kernel, Scalar
+from evolve.ir.layout import Layout, LayoutError
 from evolve.ir.stmt import Alloc, Block, Buffer, For, Reduce, Stmt, Store
 from evolve.ir.types import MAX, DType, LoopKind, Space
 from evolve.ir.visit import map_expr, rewrite
@@ -138,6 +139,31 @@ def test_slots_must_spell_the_subscript(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(cells, "slot_of", one_off)
     other = replace(wrong, max_threads=1024)
     refused(lifted.softmax(), other, "E-OWNER")
+
+
+@pytest.mark.parametrize("aside", [-4, 4])
+def test_slots_are_those_that_a_thread_has(aside: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The element of the next thread is spelled just as well by a slot that nobody has, behind the last or
+    before the first."""
+    right_slot = cells.slot_of
+
+    def beyond(layout: Layout, indices: tuple[Expr, ...], *at: Any) -> tuple[Expr, ...]:
+        try:
+            return right_slot(layout, indices, *at)
+        except LayoutError:
+            *rest, last = right_slot(layout, (indices[0], sub(indices[1], aside)), *at)
+            return (*rest, add(last, aside))
+
+    def shifted(e: Expr) -> Expr:
+        if isinstance(e, Load) and e.buffer == "xr":
+            return replace(e, indices=(e.indices[0], add(e.indices[1], aside)))
+        return e
+
+    monkeypatch.setattr(cells, "slot_of", beyond)
+    target = edit(
+        scheduled.softmax_block(), at_store("y", lambda s: replace(s, value=map_expr(s.value, shifted)))
+    )
+    refused(lifted.softmax(), target, "E-OWNER")
 
 
 def _shift_xr(e: Expr) -> Expr:
