@@ -179,7 +179,7 @@ def test_a_scan_keeps_the_total_before_it_adds() -> None:
     assert any(total in m for m in scanned(lambda a, b: (replace(a, buffer=partial_of(b)), b)))
     assert any("must hold" in m for m in scanned(lambda a, b: (b, b)))
     assert scanned(lambda a, b: (b, a))
-    assert scanned(lambda a, b: (b,))
+    assert scanned(lambda a, b: (a,))
 
 
 def partial_of(s: Reduce) -> str:
