@@ -65,6 +65,7 @@ PACKAGES = {"compile": "evolve.compiler"}
 """Of the modules that are not in `evolve.legality`."""
 TESTS = (
     "tests/compiler/test_compile.py",
+    "tests/compiler/test_explain.py::test_each_reason_is_blamed_on_its_own_statement",
     "tests/illegal/test_forged.py::test_is_refuted",
     "tests/illegal/test_forged.py::test_undamaged_they_are_proved",
     "tests/illegal/test_checks.py",
@@ -74,6 +75,9 @@ TESTS = (
     "tests/legality/test_atomics.py",
     "tests/legality/test_checks.py",
     "tests/legality/test_conditions.py",
+    "tests/legality/test_conditions_of_models.py",
+    "tests/legality/test_conditions_of_proofs.py",
+    "tests/legality/test_conditions_of_races.py",
     "tests/legality/test_conditions_of_sums.py",
     "tests/legality/test_congruence.py",
     "tests/legality/test_data_loops.py",

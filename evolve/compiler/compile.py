@@ -122,12 +122,11 @@ def _blamed(source: Source, program: Program, applied: Applied, verdict: Verdict
 def _is_new(reason: Diagnostic, before: Verdict) -> bool:
     """Whether an earlier verdict has reasons of the same kind, if any, only against other arrays.
 
-    One that has none of the kind may not have come to look for them.
+    One that has none of the kind may not have come to look for them, if it left out the last check.
     """
-    if before.status is Status.PROVED:
-        return True
+    looked = "flow" in {run.name for run in before.checks}
     alike = [_against(d) for d in before.diagnostics if d.code == reason.code]
-    return bool(alike) and _against(reason) not in alike
+    return (looked or bool(alike)) and _against(reason) not in alike
 
 
 def _against(d: Diagnostic) -> str:

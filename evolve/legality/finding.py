@@ -8,12 +8,10 @@ belongs to exactly one such instance, and to one that happens whenever the sourc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from evolve.ir.data import segment
-from evolve.ir.expr import Expr, Find, sub
+from evolve.ir.expr import Find, sub
 from evolve.ir.kernel import Kernel
-from evolve.ir.poly import Frame, IslObject, canonical_term
+from evolve.ir.poly import Frame, IslObject
 from evolve.ir.printer import print_expr
 from evolve.legality.instances import ModelError
 
@@ -50,12 +48,3 @@ def where_found(kernel: Kernel, frame: Frame, instances: IslObject) -> IslObject
             .intersect(value.lt_set(high))
         )
     return instances
-
-
-def determined(kernel: Kernel, terms: Mapping[Expr, str], read: frozenset[str]) -> frozenset[str]:
-    """The names of those searches whose two elements are among what is `read`."""
-    out = set()
-    for f, name in terms.items():
-        if isinstance(f, Find) and {terms.get(canonical_term(t)) for t in segment(kernel, f)} <= read:
-            out.add(name)
-    return frozenset(out)

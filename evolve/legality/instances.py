@@ -28,7 +28,7 @@ class ModelError(Exception):
 def constant_at(e: Expr, ranges: Ranges) -> int | None:
     """The value of an INDEX expression when `ranges` settle it."""
     low, high = bounds(linear(e, ranges), ranges)
-    return low if low is not None and low == high else None
+    return low if low == high else None
 
 
 def value_at(frame: Frame, x: Expr | str | int) -> IslObject:

@@ -203,8 +203,8 @@ class Model:
         dims = [x.var for x in loops]
         threads: list[str | int] = []
         extra: list[tuple[str, int]] = []
-        if private and isinstance(leaf, Store):
-            # Iteration t of a scan leaves its result with thread t.
+        if isinstance(leaf, Store):
+            # Iteration t of a scan leaves its result, in a register (`uniform`), with thread t.
             by_kind.update((LoopKind.THREAD_X, x.var) for x in loops if x.kind.is_scan)
         for axis in THREAD_AXES:
             n = launch.threads[axis]
@@ -252,8 +252,8 @@ class Model:
             return
         last = max(i for i, step in enumerate(site.path) if step_terms(step))
         declared = self.declared.get(leaf.buffer)
-        inside = declared is not None and len(declared.site.path) > last
-        if not inside or declared is None or declared.site.path[last] is not site.path[last]:
+        # What is in scope here and declared as deep is declared inside.
+        if declared is None or len(declared.site.path) <= last:
             raise ModelError(
                 "E-DATA-LOOP",
                 f"`{print_stmt(leaf)}` happens as often as data says, and is seen outside of that",
@@ -315,13 +315,13 @@ class Model:
         return landing_at(self, self._landings[st.name], st, at, point)
 
     def block_map(self, st: Statement | BarrierPoint) -> IslObject:
-        """Instances to block coordinates, over the grid axes in use."""
+        """Instances (all with these dimensions) to block coordinates, over the grid axes in use."""
         if isinstance(st, Statement):
             coords: Sequence[Expr | str | int] = st.blocks
         else:
             kinds = {x.kind: x.var for x in st.site.loops}
             coords = [kinds.get(a, 0) for a in self.grid_axes]
-        return st.frame.map_to("", [value_at(st.frame, x) for x in coords]).intersect_domain(st.instances)
+        return st.frame.map_to("", [value_at(st.frame, x) for x in coords])
 
     def cells(
         self,

@@ -54,7 +54,7 @@ def _itself(model: Model) -> IslObject:
     out = isl.UnionMap.read_from_str(context(), "{ }")
     for st in model.statements:
         if rounds(st.leaf):
-            at = st.frame.map_to("", [st.frame.env[d] for d in st.loop_dims]).intersect_domain(st.instances)
+            at = st.frame.map_to("", [st.frame.env[d] for d in st.loop_dims])
             out = out.union(isl.UnionMap.from_map(at.apply_range(at.reverse())))
     return out
 

@@ -8,14 +8,13 @@ from functools import cached_property
 import islpy as isl
 
 from evolve.dsl.diagnostic import Diagnostic
-from evolve.ir.expr import Cast, Expr, Load
+from evolve.ir.expr import Cast, Expr, Find, Load
 from evolve.ir.poly import IslObject, NonAffineError, canonical_term, context, limited
 from evolve.ir.printer import print_expr
 from evolve.ir.scaled import Scaled
 from evolve.ir.visit import substitute
 from evolve.legality.analysis import SET_UP, Analysis
 from evolve.legality.congruence import Congruence
-from evolve.legality.finding import determined
 from evolve.legality.flow import Flow
 from evolve.legality.instances import ModelError, Statement
 from evolve.legality.model import Model
@@ -124,8 +123,9 @@ class Proof:
             src = self.source_of(st)
             assert src is not None and st.leaf.origin is not None
             read = [self._read_by(st, src, t) for t in src.frame.terms]
-            known = determined(self.target.kernel, st.frame.terms, frozenset(read))
-            more = sorted(set(st.frame.terms.values()) - set(read) - known)
+            # A search follows from the two elements that it falls between, which are terms too (`finding`).
+            mine = {name for term, name in st.frame.terms.items() if not isinstance(term, Find)}
+            more = sorted(mine - set(read))
             if more:
                 # Whether it happens would depend on something that the source does not look at.
                 raise ModelError(
@@ -154,13 +154,13 @@ class Proof:
         raise NonAffineError(print_expr(wanted))
 
     def _same_element(self, st: Statement, mine: Expr, wanted: Expr) -> bool:
-        if not isinstance(mine, Cast) or not isinstance(wanted, Cast):
-            return False
-        a, b = mine.arg, wanted.arg
-        if not isinstance(a, Load) or not isinstance(b, Load) or a.buffer != b.buffer:
-            return False
+        """Whether both are elements of one array, subscripts being equal for the sizes of the target."""
+        match mine, wanted:
+            case Cast(arg=Load() as a), Cast(arg=Load() as b) if a.buffer == b.buffer:
+                pairs = zip(a.indices, b.indices, strict=True)
+            case _:
+                return False
         try:
-            pairs = zip(a.indices, b.indices, strict=True)
             return all(
                 st.instances.is_subset(st.frame.affine(x).eq_set(st.frame.affine(y))) for x, y in pairs
             )

@@ -27,3 +27,17 @@ def test_what_is_not_proved_has_no_module() -> None:
     for text in ("split(nothing, 4)", "bind(i, thread.x)"):
         done = compile_program(source("transpose"), parse(text), Limits())
         assert not done.verdict.proved and done.module is None and done.kernel is None
+
+
+def test_a_reason_is_blamed_on_who_brought_it_though_others_kept_it_from_being_seen() -> None:
+    """With too many threads nobody looks at the order; that there are too many is looked for in any case."""
+    text = "split(c, 4)\nsplit(r, 64)\nreorder([c.i, c.o])\nlaunch_bounds(32)\nbind(r.i, thread.x)"
+    exact = Limits(numerics="exact")
+
+    def blamed(text: str) -> list[tuple[str, int | None]]:
+        found = compile_program(source("row_sum"), parse(text), exact, blame=True).verdict.diagnostics
+        assert all(d.spans for d in found)
+        return [(d.code, d.statement) for d in found]
+
+    assert blamed(text) == [("E-THREADS", 4)]
+    assert blamed(f"{text}\nlaunch_bounds(64)") == [("E-ORDER", 2)]

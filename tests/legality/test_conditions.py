@@ -199,22 +199,17 @@ def of_x(*body: Stmt) -> Kernel:
 
 def test_a_race_that_no_barrier_can_order_keeps_nobody_from_ordering_others() -> None:
     """Every thread writes one cell of `spoilt`; the tile beside it has its barrier all the same."""
-
-    def spoil(s: For) -> Stmt:
-        one = Store("spoilt", (index(0),), ld("x", index(0), index(0)))
-        return replace(s, body=Block((one, *s.body.stmts)))
-
     start = good("transpose")
-    tile = next(s for s in statements(start) if isinstance(s, Store) and s.buffer == "t")
-    inner = next(
-        s for s in statements(start) if isinstance(s, For) and s.kind.is_thread and tile in inside(s.body)
-    )
-    outer = next(s for s in statements(start) if isinstance(s, For) and s.kind is LoopKind.GRID_X)
-    k = with_loop(start, inner.var, spoil)
+    one = Store("spoilt", (index(0),), ld("x", index(0), index(0)))
     shared = Alloc(buf("spoilt", index(1), space=Space.SHARED))
-    k = with_loop(k, outer.var, lambda s: replace(s, body=Block((shared, *s.body.stmts))))
-    barriers = [s for s in statements(place(k)) if isinstance(s, Barrier)]
-    assert barriers == [s for s in statements(start) if isinstance(s, Barrier)] == [Barrier()]
+    spoil = (shared, For("all", index(8), LoopKind.THREAD_X, Block((one,))))
+    outer = next(s for s in statements(start) if isinstance(s, For) and s.kind is LoopKind.GRID_X)
+
+    def spoilt(k: Kernel) -> Kernel:
+        return with_loop(k, outer.var, lambda s: replace(s, body=Block((*spoil, *s.body.stmts))))
+
+    assert Barrier() in statements(start)
+    assert place(spoilt(start)) == spoilt(start)
 
 
 def inside(body: Block) -> list[Stmt]:
