@@ -441,7 +441,7 @@ class Code:
 
     def plain(self, e: Expr) -> str:
         """A data expression as one number: what is loaded may be a reduction's contributions."""
-        return f"H({self.load(e)})" if isinstance(e, Load) else self.data(e)
+        return f"plain({self.load(e)})" if isinstance(e, Load) else self.data(e)
 
     def data(self, e: Expr) -> str:
         if e.dtype is DType.INDEX:
