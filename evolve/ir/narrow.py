@@ -8,6 +8,7 @@ rounding is amplified by what is computed after it in a way that the original do
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeGuard
 
 from evolve.ir.expr import Cast, Expr, Load
 from evolve.ir.kernel import Kernel
@@ -81,6 +82,6 @@ def rounded_inputs(kernel: Kernel) -> Kernel:
     return replace(kernel, body=map_block_exprs(kernel.body, lambda e: map_expr(e, one)))
 
 
-def widens(e: Expr) -> bool:
+def widens(e: Expr) -> TypeGuard[Cast]:
     """Whether the expression is an element that is kept in bfloat16."""
     return isinstance(e, Cast) and e.arg.dtype is NARROW

@@ -119,7 +119,7 @@ class Flow:
 
     def _find_single_writes(self, buffer: str) -> list[tuple[Statement, IslObject]] | None:
         writers = self._writers.get(buffer, [])
-        if not writers or not all(isinstance(w.leaf, Store) for w in writers):
+        if not all(isinstance(w.leaf, Store) for w in writers):
             return None
         out: list[tuple[Statement, IslObject]] = []
         try:
@@ -230,10 +230,9 @@ class Flow:
             inner = self.resolve(w, w.reads[-1], depth + 1)
             with limited(self.operations):
                 inst = isl.UnionSet.from_set(w.instances)
-                path = value.base.intersect_range(inst)
-                base = base.subtract_range(inst).union(path.apply_range(inner.base))
-                initial = initial.union(path.apply_range(inner.initial))
-                extra = path.apply_range(inner.adds)
+                base = base.subtract_range(inst).union(value.base.apply_range(inner.base))
+                initial = initial.union(value.base.apply_range(inner.initial))
+                extra = value.base.apply_range(inner.adds)
                 self._once(adds, extra, what)
                 adds = adds.union(extra)
                 monoids |= inner.monoids
@@ -242,17 +241,15 @@ class Flow:
                 continue
             inner = self._partial(w, depth)
             with limited(self.operations):
-                inst = isl.UnionSet.from_set(w.instances)
-                path = value.adds.intersect_range(inst)
-                rest = adds.subtract_range(inst)
-                if not injective_per_reader(path, inner.adds):
+                rest = adds.subtract_range(isl.UnionSet.from_set(w.instances))
+                if not injective_per_reader(value.adds, inner.adds):
                     raise FlowError(
                         Diagnostic(
                             "E-REDUCTION",
                             f"{what} receives a contribution twice through {describe(w)}",
                         )
                     )
-                extra = path.apply_range(inner.adds)
+                extra = value.adds.apply_range(inner.adds)
                 self._once(rest, extra, what)
                 adds = rest.union(extra)
         if len(monoids) > 1:
@@ -324,24 +321,22 @@ def _reaching(
     """isl's own search for last writers. The reader's instances are called `?reader` in `sink`."""
     must, may = _empty(), _empty()
     stores = reduces = _empty()
+    updates: list[tuple[Monoid, IslObject]] = []
     for back, cells, monoid in writes:
         written, inst = isl.UnionMap.from_map(cells), isl.UnionMap.from_map(back)
         if monoid is None:
             must, stores = must.union(written), stores.union(inst)
         else:
             may, reduces = may.union(written), reduces.union(inst)
+            updates.append((monoid, inst.range()))
     found, none = reaching(isl.UnionMap.from_map(sink), must, may, schedule)
     found, unwritten = _named(found, reader), _named(none, reader)
     base, adds = found.apply_range(stores), found.apply_range(reduces)
     initial = _empty()
     if not unwritten.is_empty():
         initial = isl.UnionMap.from_map(_initial(isl.Map.from_union_map(unwritten), buffer))
-    monoids = {
-        monoid
-        for back, _, monoid in writes
-        if monoid and not adds.intersect_range(isl.UnionSet.from_set(back.range())).is_empty()
-    }
-    return Value(base.union(initial), initial, adds, frozenset(monoids))
+    monoids = frozenset(m for m, inst in updates if not adds.intersect_range(inst).is_empty())
+    return Value(base.union(initial), initial, adds, monoids)
 
 
 def _together(maps: tuple[IslObject, ...]) -> IslObject:
@@ -388,11 +383,9 @@ def previous(
 
 
 def identity_of(st: Statement, monoid: Monoid) -> bool:
-    """Whether a statement starts a partial: no origin, and exactly the monoid's neutral literal."""
-    leaf = st.leaf
-    if not isinstance(leaf, Store) or leaf.origin is not None or not isinstance(leaf.value, Const):
-        return False
-    return leaf.value == Const(monoid.identity(leaf.value.dtype), leaf.value.dtype)
+    """Whether a statement, if it stores, starts a partial: with exactly the monoid's neutral literal."""
+    value = st.leaf.value
+    return value == Const(monoid.identity(value.dtype), value.dtype)
 
 
 def injective_per_reader(path: IslObject, onward: IslObject) -> bool:
@@ -400,8 +393,7 @@ def injective_per_reader(path: IslObject, onward: IslObject) -> bool:
     if path.is_empty() or onward.is_empty():
         return True
     steps = path.range_map().apply_range(onward)  # [r -> k] -> x
-    pairs = steps.intersect_domain(path.wrap())
-    tagged = path.domain_map().range_product(pairs)  # [r -> k] -> [r -> x]
+    tagged = path.domain_map().range_product(steps)  # [r -> k] -> [r -> x]
     return bool(tagged.is_injective())
 
 

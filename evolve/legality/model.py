@@ -356,6 +356,11 @@ class Model:
         """Buffers that some statement writes."""
         return frozenset(s.leaf.buffer for s in self.statements)
 
+    @cached_property
+    def inputs(self) -> frozenset[str]:
+        """Arrays that the kernel is given and nobody writes."""
+        return frozenset(b.name for b in self.kernel.buffers) - self.written
+
 
 @dataclass(frozen=True)
 class _Clock:

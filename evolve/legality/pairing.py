@@ -15,8 +15,8 @@ from evolve.ir.approximate import stands_for
 from evolve.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var
 from evolve.ir.narrow import widens
 from evolve.ir.poly import Frame, IslObject, NonAffineError
-from evolve.ir.stmt import Reduce
-from evolve.ir.types import DType, Space
+from evolve.ir.stmt import Leaf, Reduce
+from evolve.ir.types import DType, Monoid
 from evolve.ir.visit import children, loads
 from evolve.legality.instances import Statement
 from evolve.legality.producers import Performed, holds, producers
@@ -67,9 +67,7 @@ def pair_loads(p: Proof, st: Statement, src: Statement) -> list[Pair]:
 def compared(p: Proof, st: Statement, src: Statement) -> Slots:
     """What comparing a statement with its origin shows. Raises MismatchError."""
     a, b = src.leaf, st.leaf
-    if type(a) is not type(b):
-        raise MismatchError(a.value, b.value)
-    if isinstance(a, Reduce) and isinstance(b, Reduce) and a.monoid != b.monoid:
+    if _monoid(a) != _monoid(b):
         raise MismatchError(a.value, b.value)
     if p.source.model.buffers[a.buffer].dtype is not p.target.buffers[b.buffer].dtype:
         raise MismatchError(a.value, b.value)
@@ -98,14 +96,12 @@ class _Comparison:
         """Raises MismatchError unless `s` of the source and `t` of the target are the same on `where`."""
         if s.dtype is not t.dtype:
             raise MismatchError(s, t)
-        if isinstance(t, Cast) and widens(t) and isinstance(s, Load):
+        if widens(t) and isinstance(s, Load):
             t = t.arg  # rounded by a copy: whether it may be is for `equality` to say
         if isinstance(s, Load) and self._is_computed_again(s, t):
-            return self._stored(s, t, where)
-        if s.dtype is DType.INDEX and (isinstance(s, Var) or not (loads(s) or loads(t)) or self._known(s, t)):
-            self._skip(True, s)
-            self._skip(False, t)
-            return self._index(s, t, where)
+            return self._stored(s, t)
+        if s.dtype is DType.INDEX and self._index(s, t, where):
+            return None
         if s.dtype is DType.BOOL and self._condition(s, t, where):
             return None
         if isinstance(s, Select) != isinstance(t, Select):
@@ -127,11 +123,11 @@ class _Comparison:
             return False
         return not isinstance(t, Load) or not holds(self.p, t.buffer, s.buffer)
 
-    def _stored(self, s: Load, t: Expr, where: IslObject) -> None:
+    def _stored(self, s: Load, t: Expr) -> None:
         """The target computes what the source has stored and loads here."""
         for i in s.indices:
             self._skip(True, i)
-        found = producers(self.performed, self.slots.source, where)
+        found = producers(self.performed, self.slots.source)
         if found is None:
             raise MismatchError(s, t)
         self.slots.source += 1
@@ -142,31 +138,18 @@ class _Comparison:
             again.compare(performed.st.leaf.value, t, performed.reach.domain())
         self._skip(False, t)
 
-    def _index(self, s: Expr, t: Expr, where: IslObject) -> None:
-        if self.performed.expression(s) == t:
-            return None
+    def _index(self, s: Expr, t: Expr, where: IslObject) -> bool:
+        """Whether both are functions of the instance, which then are equal. Others, such as a remainder by a
+        size, have to be the same operation on the same operands. Raises MismatchError.
+        """
         try:
             differ = where.subtract(self.performed.affine(s).eq_set(self.st.frame.affine(t)))
         except NonAffineError:
-            return self._parts(s, t, where)
+            return False
         if not differ.is_empty():
             raise MismatchError(s, t, differ)
-        return None
-
-    def _parts(self, s: Expr, t: Expr, where: IslObject) -> None:
-        """Of what isl cannot say, such as a remainder by a size: the same operation on the same operands."""
-        if not children(s) or not _same_node(s, t):
-            raise MismatchError(s, t)
-        for x, y in zip(children(s), children(t), strict=True):
-            self.compare(x, y, where)
-
-    def _known(self, s: Expr, t: Expr) -> bool:
-        """Whether both are functions of the instance although they read memory: its path reads the same."""
-        try:
-            self.performed.affine(s)
-            self.st.frame.affine(t)
-        except NonAffineError:
-            return False
+        self._skip(True, s)
+        self._skip(False, t)
         return True
 
     def _condition(self, s: Expr, t: Expr, where: IslObject) -> bool:
@@ -215,13 +198,7 @@ class _Comparison:
 
     def _load(self, s: Load, t: Load, where: IslObject) -> None:
         if _opaque(self.performed, s.indices) or _opaque(self.st.frame, t.indices):
-            untouched = (
-                s.buffer == t.buffer
-                and self.p.target.buffers[t.buffer].space is Space.GLOBAL
-                and t.buffer not in self.p.target.written
-                and s.buffer not in self.p.source.model.written
-            )
-            if not untouched or len(s.indices) != len(t.indices):
+            if s.buffer != t.buffer or t.buffer not in self.p.target.inputs:
                 raise MismatchError(s, t)
             for x, y in zip(s.indices, t.indices, strict=True):
                 self.compare(x, y, where)
@@ -233,6 +210,11 @@ class _Comparison:
             self.slots.pairs.append(Pair(self.performed, self.slots.source, self.slots.target))
         self.slots.source += 1
         self.slots.target += 1
+
+
+def _monoid(leaf: Leaf) -> Monoid | None:
+    """With what it updates its cell; None for a store."""
+    return leaf.monoid if isinstance(leaf, Reduce) else None
 
 
 def _opaque(side: Performed | Frame, indices: Iterable[Expr]) -> bool:
@@ -253,7 +235,7 @@ def _same_node(s: Expr, t: Expr) -> bool:
         case (Unary(op=c), Unary(op=d)):
             return c is d
         case (Call(), Call()):
-            return s.fn == t.fn and len(s.args) == len(t.args)
+            return s.fn == t.fn
         case (Cast(), Cast()) | (Select(), Select()):
             return True
         case _:

@@ -72,22 +72,23 @@ class Performed:
         return self.reach.intersect_range(self.st.frame.condition(s)).domain()
 
 
-def producers(performed: Performed, slot: int, where: IslObject) -> list[Performed] | None:
-    """The stores that a load of the source finds, at the instances of the target in `where`.
+def producers(performed: Performed, slot: int) -> list[Performed] | None:
+    """The stores that a load of the source finds, at the instances of the target that perform it.
 
     None unless each instance finds exactly one, and nothing reduced into it since.
     """
     if performed.depth == _DEEPEST:
         return None
     p, st = performed.p, performed.st
-    value = p.source.flow.last(st, st.reads[slot])
-    reach = isl.UnionMap.from_map(performed.reach.intersect_domain(where))
+    read = st.reads[slot]
+    value = p.source.flow.last(st, read)
+    reach = isl.UnionMap.from_map(performed.reach.intersect_range(read.instances))
     if not reach.range().intersect(value.adds.domain()).is_empty():
         return None
     found = reach.apply_range(value.base)
-    if not found.is_single_valued() or not reach.apply_range(value.initial).is_empty():
+    if not reach.apply_range(value.initial).is_empty():
         return None
-    if not isl.UnionSet.from_set(where).is_subset(found.domain()):
+    if not reach.domain().is_subset(found.domain()):
         return None
     out: list[Performed] = []
     for s in p.source.model.statements:
@@ -111,12 +112,8 @@ def holders(p: Proof, buffer: str) -> frozenset[str]:
     its stores, or by copies and combinations of these."""
     known = p.held
     if buffer not in known:
-        names = {
-            st.leaf.origin.stmt
-            for st in p.source.model.statements
-            if st.leaf.buffer == buffer and st.leaf.origin
-        }
-        found = {st.leaf.buffer for st in p.real if st.leaf.origin and st.leaf.origin.stmt in names}
+        performed = ((st, p.source_of(st)) for st in p.target.statements)
+        found = {st.leaf.buffer for st, src in performed if src is not None and src.leaf.buffer == buffer}
         others = [st for st in p.target.statements if st.leaf.origin is None]
         while more := {s.leaf.buffer for s in others if any(r.load.buffer in found for r in s.reads)} - found:
             found |= more

@@ -13,7 +13,7 @@ import islpy as isl
 from evolve.dsl.diagnostic import Diagnostic
 from evolve.ir.poly import IslObject, limited
 from evolve.ir.stmt import Reduce
-from evolve.ir.types import MAX, MIN, Space
+from evolve.ir.types import MAX, MIN
 from evolve.legality.flow import FlowError, Value, extent_box, injective_per_reader
 from evolve.legality.instances import Read, Statement
 from evolve.legality.order import check_chains, order_broken
@@ -109,11 +109,8 @@ def _is_local(p: Proof, m: IslObject) -> bool:
 def check_final(p: Proof) -> list[Finding]:
     """The codes of `check_flow`, for what each global cell holds at the end."""
     out: list[Finding] = []
-    for buffer in sorted(p.source.model.written | p.target.written):
-        if p.target.buffers.get(buffer) is None or p.target.buffers[buffer].space is not Space.GLOBAL:
-            continue
-        if buffer in p.target.declared:
-            continue  # scratch: nobody looks at it afterwards
+    arrays = {b.name for b in p.target.kernel.buffers}  # at others nobody looks afterwards
+    for buffer in sorted(arrays & (p.source.model.written | p.target.written)):
         try:
             out += _final(p, buffer)
         except FlowError as e:
@@ -124,21 +121,20 @@ def check_final(p: Proof) -> list[Finding]:
 def _final(p: Proof, buffer: str) -> list[Finding]:
     got = p.flow.look_through(p.flow.final(buffer), f"the final content of {buffer}")
     with limited(p.limits.operations):
-        frame, box = extent_box(p.target, buffer, f"!{buffer}")
-        same = frame.map_to(f"!{buffer}", [frame.env[d] for d in frame.dims]).intersect_domain(box)
+        _, box = extent_box(p.target, buffer, f"!{buffer}")
         want = p.source.flow.final(buffer)
-        finding = _compare(p, got, want, isl.UnionMap.from_map(same), f"the final content of {buffer}")
+        same = isl.UnionMap.from_map(box.identity())
+        finding = _compare(p, got, want, same, f"the final content of {buffer}")
     return [] if finding is None else [finding]
 
 
 def _compare(p: Proof, got: Value, want: Value, link: IslObject, what: str) -> Finding | None:
     """`link` maps the reader to the source's reader. Raises FlowError on double contributions."""
-    real = p.provenance.domain()
-    strange = got.base.subtract_range(real).subtract(got.initial)
+    strange = got.base.subtract_range(p.provenance.domain()).subtract(got.initial)
     if not strange.is_empty():
         witness = sample_pair(p.target, strange)
         return refuted("E-REDUCTION", f"{what} is a partial result that only a combine may read", witness)
-    base = got.base.intersect_range(real).apply_range(p.provenance).union(got.initial)
+    base = got.base.apply_range(p.provenance).union(got.initial)
     finding = _same(p, base, link.apply_range(want.base), what)
     if finding is not None:
         return finding
@@ -154,7 +150,7 @@ def _same(p: Proof, got: IslObject, want: IslObject, what: str, *, adds: bool = 
     """Equal, or of statements of the source that compute the same."""
     finding = _equal(p, got, want, what, adds=adds)
     like = None if finding is None else p.congruence
-    if like is None or (adds and not (like.distinct(got) and like.distinct(want))):
+    if like is None or not (like.distinct(got) and like.distinct(want)):
         return finding
     return None if like.first(got).is_equal(like.first(want)) else finding
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import islpy as isl
 import pytest
 
+from evolve.ir.expr import Expr, add, floordiv, sub, var
 from evolve.ir.poly import context, limited, sizes_of
+from evolve.ir.stmt import Block, For, Origin, Store
 from evolve.legality.flow import Flow, Reader, injective_per_reader
 from evolve.legality.model import Model
 from tests import kernels_ir as lifted
 from tests.codegen import scheduled_ir as scheduled
+from tests.kernels_ir import ld, loop
 
 
 def flow_of(k: object) -> Flow:
@@ -33,6 +38,26 @@ def test_the_short_way_agrees_with_the_search(name: str) -> None:
             assert short.initial.is_equal(long.initial)
             compared += 1
     assert compared or name not in ("transpose_tiled", "transpose_float4", "matmul_tiled", "softmax_block")
+
+
+def test_stores_into_different_halves_are_single_writes() -> None:
+    """Of a loop and its remainder; not of two loops over the same."""
+    n = var("n")
+
+    def stores(first: Expr, offset: Expr) -> Flow:
+        def part(name: str, extent: Expr, at: Expr) -> For:
+            return loop(name, extent, Store("c", (at,), ld("a", at), Origin("S0", (at,))))
+
+        k = lifted.vecadd()
+        body = Block((part("i", first, var("i")), part("j", sub(n, first), add(var("j"), offset))))
+        return flow_of(replace(k, body=body))
+
+    half = floordiv(n, 2)
+    flow = stores(half, half)
+    writes = flow._single_writes("c")
+    assert writes is not None and len(writes) == 2
+    assert flow.final("c").initial.is_empty()
+    assert stores(half, sub(half, 1))._single_writes("c") is None
 
 
 def test_final_contents_agree_with_the_search() -> None:

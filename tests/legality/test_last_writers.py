@@ -44,6 +44,17 @@ def test_a_reader_that_no_writer_reaches_finds_what_was_there() -> None:
     assert none.is_equal(read(ROWS))
 
 
+def test_it_finds_what_was_there_though_it_is_updated_in_between() -> None:
+    """isl finds the updates, and neither a store nor that there is none."""
+    updates = (
+        "[n] -> { U[a, b, c] -> y[1 + 32a + 160b + c] : 0 <= a <= 4 and b >= 0 and 0 <= c <= 30 and c < n }"
+    )
+    order = "{ R[a, b, c] -> [1, a, b, c, 1]; U[a, b, c] -> [1, a, b, c, 0]; W[a, b] -> [0, 0, 0, 0, 0] }"
+    found, none = reaching(read(ROWS), read(FIRSTS), read(updates), maps(order))
+    assert found.domain().is_equal(read(ROWS).domain())
+    assert none.is_equal(read(ROWS))
+
+
 CASES = {
     "the latest of several stores": (
         "{ R[i] -> y[i] : 0 <= i < 6 }",
