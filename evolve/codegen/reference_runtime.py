@@ -32,12 +32,22 @@ __device__ inline double ev_larger(double a, double b) { return a > b ? a : b; }
 #define EV_U64 1.1102230246251565e-16
 #define EV_ANY (1e300 * 1e300)
 
+// A number with an error that reaches down to zero, by more than what underflow alone adds up to.
+__device__ inline bool ev_at_zero(ev_num a) {
+    return a.e > 1.1754943508222875e-38 && ev_abs(a.v) <= EV_FACTOR * a.e;
+}
+// A product with a factor that may be infinite where the other is zero.
+__device__ inline double ev_scaled(double slope, double e) {
+    return e == 0.0 || e == EV_ANY ? e : ev_abs(slope) * e;
+}
+
 // v rounded into the range of the type with unit roundoff u, its own rounding added to e.
 __device__ inline ev_num ev_result(double v, double e, double u) {
     ev_num r;
     if (u == EV_U32) {
-        const double a = ev_abs(v);
-        if (a >= 3.4028235677973366e+38) v = v > 0.0 ? 1e300 * 1e300 : -1e300 * 1e300;
+        const double a = ev_abs(v), reach = EV_FACTOR * e, most = 3.4028235677973366e+38;
+        if (a - a == 0.0 && a + reach >= most && a - reach < most) e = EV_ANY;
+        if (a >= most) v = v > 0.0 ? 1e300 * 1e300 : -1e300 * 1e300;
         if (a < 7.006492321624085e-46) v = v * 0.0;
         e += 7.006492321624085e-46;
     }
@@ -58,7 +68,7 @@ __device__ inline ev_num ev_total(ev_num s, double a, double n, double u) {
 __device__ inline ev_num ev_add(ev_num a, ev_num b, double u) { return ev_result(a.v + b.v, a.e + b.e, u); }
 __device__ inline ev_num ev_sub(ev_num a, ev_num b, double u) { return ev_result(a.v - b.v, a.e + b.e, u); }
 __device__ inline ev_num ev_mul(ev_num a, ev_num b, double u) {
-    return ev_result(a.v * b.v, ev_abs(a.v) * b.e + ev_abs(b.v) * a.e, u);
+    return ev_result(a.v * b.v, ev_scaled(a.v, b.e) + ev_scaled(b.v, a.e), u);
 }
 // One step of a product. Once it leaves the normal range, another order may leave it elsewhere or not at
 // all, so what comes out says nothing: an infinite error accepts any result.
@@ -73,13 +83,14 @@ __device__ inline ev_num ev_prod(ev_num a, ev_num b, double u) {
 }
 __device__ inline ev_num ev_div(ev_num a, ev_num b, double u) {
     const double v = a.v / b.v;
+    if (ev_at_zero(b) || a.e == EV_ANY) return ev_pair(v, EV_ANY);
     return ev_result(v, (a.e + ev_abs(v) * b.e) / ev_abs(b.v), u);
 }
 __device__ inline ev_num ev_neg(ev_num a) { a.v = -a.v; return a; }
 __device__ inline ev_num ev_max(ev_num a, ev_num b) {
     const double e = ev_larger(a.e, b.e);
     ev_num r = ev_pair(fmax(a.v, b.v), e);
-    if (!(r.v - r.v == 0.0)) r.e = 0.0;
+    if (!(r.v - r.v == 0.0) && e != EV_ANY) r.e = 0.0;
     return r;
 }
 __device__ inline ev_num ev_min(ev_num a, ev_num b) { return ev_neg(ev_max(ev_neg(a), ev_neg(b))); }
@@ -92,9 +103,6 @@ __device__ inline ev_num ev_cast(ev_num a, double u) {
     return r;
 }
 
-// A product with a factor that may be infinite where the other is zero.
-__device__ inline double ev_scaled(double slope, double e) { return e == 0.0 ? 0.0 : ev_abs(slope) * e; }
-
 __device__ inline ev_num ev_exp(ev_num a, double u) {
     const double v = exp(a.v);
     return ev_result(v, ev_scaled(v, a.e), u);
@@ -103,13 +111,17 @@ __device__ inline ev_num ev_exp2(ev_num a, double u) {
     const double v = exp2(a.v);
     return ev_result(v, ev_scaled(v * 0.6931471805599453, a.e), u);
 }
+// Infinite, or nothing at all, at the end of its domain: an error that reaches over it decides nothing.
 __device__ inline ev_num ev_log(ev_num a, double u) {
+    if (ev_at_zero(a)) return ev_pair(log(a.v), EV_ANY);
     return ev_result(log(a.v), ev_scaled(1.0 / a.v, a.e), u);
 }
 __device__ inline ev_num ev_log2(ev_num a, double u) {
+    if (ev_at_zero(a)) return ev_pair(log2(a.v), EV_ANY);
     return ev_result(log2(a.v), ev_scaled(1.4426950408889634 / a.v, a.e), u);
 }
 __device__ inline ev_num ev_log1p(ev_num a, double u) {
+    if (ev_at_zero(ev_pair(1.0 + a.v, a.e))) return ev_pair(log1p(a.v), EV_ANY);
     return ev_result(log1p(a.v), ev_scaled(1.0 / (1.0 + a.v), a.e), u);
 }
 __device__ inline ev_num ev_expm1(ev_num a, double u) {
@@ -118,10 +130,12 @@ __device__ inline ev_num ev_expm1(ev_num a, double u) {
 }
 __device__ inline ev_num ev_sqrt(ev_num a, double u) {
     const double v = sqrt(a.v);
+    if (ev_at_zero(a)) return ev_pair(v, EV_ANY);
     return ev_result(v, a.v > a.e ? ev_scaled(0.5 / v, a.e) : sqrt(a.e), u);
 }
 __device__ inline ev_num ev_rsqrt(ev_num a, double u) {
     const double v = 1.0 / sqrt(a.v);
+    if (ev_at_zero(a)) return ev_pair(v, EV_ANY);
     return ev_result(v, ev_scaled(0.5 * v / a.v, a.e), u);
 }
 __device__ inline ev_num ev_tanh(ev_num a, double u) {
@@ -143,6 +157,7 @@ __device__ inline ev_num ev_exp10(ev_num a, double u) {
     return ev_result(v, ev_scaled(v * 2.302585092994046, a.e), u);
 }
 __device__ inline ev_num ev_log10(ev_num a, double u) {
+    if (ev_at_zero(a)) return ev_pair(log10(a.v), EV_ANY);
     return ev_result(log10(a.v), ev_scaled(0.4342944819032518 / a.v, a.e), u);
 }
 __device__ inline ev_num ev_cbrt(ev_num a, double u) {
@@ -208,7 +223,7 @@ __device__ inline ev_num ev_fmod(ev_num a, ev_num b, double u) {
     return ev_pair(v, over || !(v - v == 0.0) ? EV_ANY : e);
 }
 __device__ inline ev_num ev_fma(ev_num a, ev_num b, ev_num c, double u) {
-    return ev_result(a.v * b.v + c.v, ev_abs(a.v) * b.e + ev_abs(b.v) * a.e + c.e, u);
+    return ev_result(a.v * b.v + c.v, ev_scaled(a.v, b.e) + ev_scaled(b.v, a.e) + c.e, u);
 }
 __device__ inline ev_num ev_mul_rn(ev_num a, ev_num b, double u) { return ev_mul(a, b, u); }
 // The fast functions are as accurate as the CUDA programming guide says (mathematical functions, table of
@@ -234,6 +249,7 @@ __device__ inline ev_num ev_fast_exp10(ev_num a, double u) {
 __device__ inline ev_num ev_fast_logarithm(
     ev_num a, double v, double slope, double ulps, double near, double u) {
     const bool close = a.v >= 0.5 && a.v <= 2.0;
+    if (ev_at_zero(a)) return ev_pair(v, EV_ANY);
     return ev_off(v, ev_scaled(slope / a.v, a.e), close ? 0.0 : ulps, close ? near : 0.0, u);
 }
 __device__ inline ev_num ev_fast_log(ev_num a, double u) {  // 2^-21.41
@@ -252,6 +268,7 @@ __device__ inline ev_num ev_fast_tanh(ev_num a, double u) {  // 2^-11 of the val
 // Beyond these divisors no error is published: above, the quotient is 0.
 __device__ inline ev_num ev_fast_div(ev_num a, ev_num b, double u) {
     const double v = a.v / b.v, size = ev_abs(b.v);
+    if (ev_at_zero(b) || a.e == EV_ANY) return ev_pair(v, EV_ANY);
     const ev_num r = ev_off(v, (a.e + ev_abs(v) * b.e) / size, 2.0, 0.0, u);
     const bool above = size > 8.507059173023462e+37 && size - size == 0.0;
     return above || (size < 1.1754943508222875e-38 && size > 0.0) ? ev_pair(v, EV_ANY) : r;

@@ -30,13 +30,15 @@ _RETURN = -1
 """The environment's key for the value a device function returns."""
 
 
-def execute(kernel: ctree.Function, path: str, block: Mapping[int, int]) -> Thread:
-    """Execute a kernel's body. `block`: threads of a block by axis, as far as known. Raises RefusalError."""
+def execute(kernel: ctree.Function, path: str, block: Mapping[int, int], exact: bool = False) -> Thread:
+    """Execute a kernel's body. `block`: threads of a block by axis, as far as known; `exact`: comparisons of
+    floats are no maxima. Raises RefusalError.
+    """
     forced: set[int] = set()
     indices = indexing(kernel)
     while True:
         try:
-            thread = _Executor(kernel, path, frozenset(forced), indices).run(block)
+            thread = _Executor(kernel, path, frozenset(forced), indices, exact).run(block)
             if not thread.reread & {leaf.buffer for leaf, _ in leaves(Block(tuple(thread.body)))}:
                 return thread
             forced, indices = set(), frozenset()
@@ -48,9 +50,14 @@ def execute(kernel: ctree.Function, path: str, block: Mapping[int, int]) -> Thre
 
 class _Executor(Variables):
     def __init__(
-        self, kernel: ctree.Function, path: str, forced: frozenset[int], indices: frozenset[int]
+        self,
+        kernel: ctree.Function,
+        path: str,
+        forced: frozenset[int],
+        indices: frozenset[int],
+        exact: bool,
     ) -> None:
-        super().__init__(path, forced, indices)
+        super().__init__(path, forced, indices, exact)
         self._kernel = kernel
         self._in_function = 0
         self._in_loop = 0

@@ -34,7 +34,7 @@ from evolve.ir.printer import print_expr
 from evolve.ir.stmt import Block, Buffer
 from evolve.ir.types import Space
 from evolve.ir.verify import verify
-from evolve.ir.visit import local_buffers
+from evolve.ir.visit import local_buffers, variables
 from evolve.target.limits import THREADS_MOST
 
 
@@ -80,19 +80,25 @@ def list_kernels(path: str | Path) -> tuple[KernelInfo, ...]:
 
 
 def lift(
-    path: str | Path, entry: str | None = None, text: str | None = None, launch: LaunchInfo | None = None
+    path: str | Path,
+    entry: str | None = None,
+    text: str | None = None,
+    launch: LaunchInfo | None = None,
+    *,
+    exact: bool = False,
 ) -> Lifted:
     """Lift the kernel named `entry` (or the only one) of a CUDA file, or of `text` as though it stood there.
 
-    `launch` says how it is launched, instead of the file. Headers in the file's folder are read with it; a
-    `text` has to be self-contained (`includes`).
+    `launch` says how it is launched, instead of the file. `exact` is for the contract of that name: of floats
+    `m = x > m ? x : m` stays what it says; else it is a maximum, which differs for NaNs and zeros. Headers in
+    the file's folder are read with it; a `text` has to be self-contained (`includes`).
     Raises EvolveError with code no-file, no-kernel, syntax-error, unknown-entry, several-kernels, and
     CannotLiftError (code cannot-lift) with the line, the construct and the reason.
     """
     parsed = parse(path, text)
     found = choose(parsed, entry)
     try:
-        return _lift(parsed, found, launch)
+        return _lift(parsed, found, launch, exact)
     except RefusalError as refusal:
         raise CannotLiftError(*parsed.origins.of(refusal.line), refusal) from refusal
     except RecursionError as error:
@@ -100,17 +106,20 @@ def lift(
         raise CannotLiftError(*parsed.origins.of(found.line), deep) from error
 
 
-def _lift(parsed: Parsed, found: Found, given: LaunchInfo | None) -> Lifted:
+def _lift(parsed: Parsed, found: Found, given: LaunchInfo | None, exact: bool) -> Lifted:
     file = str(parsed.path)
     if found.obstacle is not None:
         raise RefusalError(
             found.line, f"{found.obstacle} {found.name}", "only plain kernels at file scope can be used"
         )
     _refuse_errors(parsed, found)
-    launch = given or find_launch(parsed, found)
-    thread = execute(Reader(file).function(found.cursor), file, launch.threads if launch else {})
+    read = find_launch(parsed, found)
+    launch = given or read
+    threads = launch.threads if launch else {}
+    thread = execute(Reader(file).function(found.cursor), file, threads, exact)
     unread = () if launch else tuple(parsed.origins.of(site.line) for site in launches(parsed, found))
     most = min(threads_allowed(parsed, found) or THREADS_MOST, THREADS_MOST)
+    _check_names(given, thread)
     geometry = Geometry(launch, gather(thread, found.line), unread, most=most)
     geometry.settle(thread)
     check_uses(thread, thread.body, found.line)
@@ -128,7 +137,7 @@ def _lift(parsed: Parsed, found: Found, given: LaunchInfo | None) -> Lifted:
             told = _block_of(said.block, block)
             why = geometry.notes(told)
             try:
-                again = _lift(parsed, found, LaunchInfo(None, grid, told, why))
+                again = _lift(parsed, found, LaunchInfo(None, grid, told, why), exact)
             except RefusalError as refusal:
                 said.doubts.append(f"with blocks as its loops have them {refusal.reason}")
             else:
@@ -148,8 +157,8 @@ def _lift(parsed: Parsed, found: Found, given: LaunchInfo | None) -> Lifted:
     no_wrap = (*no_wrap, *(x for x in needs if x not in no_wrap))
     fixed: dict[int, Expr] = {a: index(thread.threads.block[a]) for a in thread.threads.tiled}
     fixed |= {a: block[a] for a in range(3) if f"$threadIdx.{AXES[a]}" in domain.implied}
-    read = None if launch is not None and launch.assumed else launch
-    return Lifted(kernel, original, read, comment_block(parsed.text), no_wrap, notes, fixed, doubt)
+    known = None if launch is not None and launch.assumed else launch
+    return Lifted(kernel, original, known, comment_block(parsed.text), no_wrap, notes, fixed, doubt)
 
 
 def _block_of(said: Mapping[int, int], block: Dims) -> Dims:
@@ -170,6 +179,15 @@ def _domain(thread: Thread, geometry: Geometry, line: int) -> Domain:
             if spare is None:
                 raise geometry.unbounded(error) from error
             geometry.assumed[error.name] = spare
+
+
+def _check_names(given: LaunchInfo | None, thread: Thread) -> None:
+    """Raises EvolveError unknown-scalar for a launch of more than constants and integer parameters."""
+    known = {s.name for s in thread.scalars if not s.dtype.is_float}
+    for e in (*given.grid, *given.block) if given is not None else ():
+        unknown = sorted(variables(e) - known)
+        if unknown:
+            raise EvolveError("unknown-scalar", f"launch: {print_expr(e)} uses {unknown[0]}")
 
 
 _UNKNOWN = re.compile("unknown type name|use of undeclared|no template named|no member named")

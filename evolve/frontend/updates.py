@@ -6,14 +6,17 @@ from evolve.ir.expr import Binary, BinaryOp, Call, Expr, Load, Select, Unary, Un
 from evolve.ir.types import MAX, MIN, PROD, SUM, Monoid
 from evolve.ir.visit import subexpressions
 
+Updates = tuple[tuple[Monoid, Expr], ...]
+"""Contributions: into what, and of what."""
+
 _MONOIDS = {BinaryOp.ADD: SUM, BinaryOp.MUL: PROD, BinaryOp.MIN: MIN, BinaryOp.MAX: MAX}
 
 
-def updates(place: Load, value: Expr) -> tuple[tuple[Monoid, Expr], ...] | None:
+def updates(place: Load, value: Expr) -> Updates | None:
     """The contributions when storing `value` at `place` accumulates into it, None when it does not.
 
-    `m + a + b` gives two contributions. A ternary maximum `x > m ? x : m` differs from `fmax` only
-    when an operand is a NaN.
+    `m + a + b` gives two contributions. A ternary maximum `x > m ? x : m` differs from `fmax` where an
+    operand is a NaN, and in which of two zeros it takes.
     """
     match value:
         case Binary(op=BinaryOp.ADD | BinaryOp.SUB):
@@ -34,7 +37,7 @@ def updates(place: Load, value: Expr) -> tuple[tuple[Monoid, Expr], ...] | None:
             return None
 
 
-def _sum(place: Load, value: Expr) -> tuple[tuple[Monoid, Expr], ...] | None:
+def _sum(place: Load, value: Expr) -> Updates | None:
     """A chain of additions and subtractions that starts from, or ends in, the place itself."""
     terms: list[Expr] = []
     e = value
@@ -54,7 +57,7 @@ def _sum(place: Load, value: Expr) -> tuple[tuple[Monoid, Expr], ...] | None:
     return tuple((SUM, t) for t in reversed(terms))
 
 
-def _extreme(place: Load, value: Select) -> tuple[tuple[Monoid, Expr], ...] | None:
+def _extreme(place: Load, value: Select) -> Updates | None:
     """`x > m ? x : m` in its eight spellings."""
     cond = value.cond
     if not isinstance(cond, Binary):

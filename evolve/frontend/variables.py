@@ -18,7 +18,7 @@ from evolve.frontend.expressions import Evaluator, size_of
 from evolve.frontend.indices import is_stable
 from evolve.frontend.polynomial import Poly, constant
 from evolve.frontend.refuse import RefusalError
-from evolve.frontend.updates import updates
+from evolve.frontend.updates import Updates, updates
 from evolve.frontend.values import (
     Arr,
     Data,
@@ -108,9 +108,12 @@ class NeedsRegisterError(Exception):
 class Variables(Evaluator):
     """Declares, reads and assigns variables; records statements and what they owe."""
 
-    def __init__(self, path: str, forced: frozenset[int], indexing: frozenset[int] = frozenset()) -> None:
+    def __init__(
+        self, path: str, forced: frozenset[int], indexing: frozenset[int] = frozenset(), exact: bool = False
+    ) -> None:
         super().__init__()
         self._file = path
+        self._exact = exact
         self._forced = forced
         self._indexing = indexing
         self._env: dict[int, Slot] = {}
@@ -250,7 +253,8 @@ class Variables(Evaluator):
         """A store, or reductions where a loop accumulates into a place that does not move with it."""
         parts = updates(place, value.expr) if self._accumulates(place) else None
         if parts is not None and isinstance(value.expr, Select) and value.expr.dtype.is_float:
-            self._thread.notes.add(f"line {line}: the maximum or minimum is that of numbers, not of NaNs")
+            # What compares with a NaN decides by the order of the operands, which no maximum knows.
+            parts = self._picked(parts, line)
         span = self._span(line)
         if parts is None:
             self._emit(Store(place.buffer, place.indices, value.expr, span=span), duties)
@@ -259,6 +263,17 @@ class Variables(Evaluator):
                 self._emit(Reduce(place.buffer, place.indices, monoid, e, span=span), duties)
         if self._is_register(place.buffer):
             self._stale(place.buffer)
+
+    def _picked(self, parts: Updates, line: int) -> Updates | None:
+        """A maximum or minimum that a comparison of floats picks; None if it has to stay a comparison."""
+        if self._exact:
+            return None
+        ((monoid, _),) = parts
+        self._thread.notes.add(
+            f"line {line}: what the comparison keeps is the {monoid.name}imum: no NaN is compared there, and "
+            "a zero may have either sign (numerics exact keeps the comparison)"
+        )
+        return parts
 
     def _accumulates(self, place: Load) -> bool:
         if not self._loops or self._speculative:

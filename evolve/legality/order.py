@@ -4,18 +4,24 @@ Flow compares contributions as sets. A chain of them is the source's, bit for bi
 result (those are combined by statements without an origin), none an atomic update, and if any two that reach
 the same reader come in the source's order. Text order is that of execution for all that touches one cell
 (`model`), and for cells that a value is copied between: what is added before a copy comes before it.
+Maxima and minima may be regrouped: `fmaxf` and `fminf` drop NaNs in any order, but see `nan_lost`.
 """
 
 from __future__ import annotations
 
 import islpy as isl
 
+from evolve.ir.expr import Cast, Const, Unary, UnaryOp
 from evolve.ir.ordered import contracts, regroups, rounds
 from evolve.ir.poly import IslObject, context
+from evolve.ir.stmt import Leaf, Reduce, Store
+from evolve.ir.types import MAX, MIN
 from evolve.legality.flow import Value
 from evolve.legality.model import Model
 from evolve.legality.proof import Finding, Proof, refuted
 from evolve.legality.witness import describe, sample_pair
+
+_EXTREMES = frozenset((MAX, MIN))
 
 
 def check_chains(p: Proof) -> list[Finding]:
@@ -43,6 +49,37 @@ def order_broken(p: Proof, got: Value, what: str) -> Finding | None:
         return None
     witness = sample_pair(p.source.model, turned)
     return _refused(f"{what} gathers contributions in another order than the source", witness)
+
+
+def nan_lost(p: Proof, got: Value, want: Value, what: str) -> Finding | None:
+    """E-ORDER when a maximum or minimum begins in the source with what may be a NaN, and has partial results.
+
+    `fmaxf` of NaNs alone is a NaN. A partial result begins with the identity, an infinity, which then wins.
+    In any other order without that it stays the same.
+    """
+    if p.limits.numerics != "exact" or not got.monoids & _EXTREMES or not _has_partial_extremes(p):
+        return None
+    begins: list[str] = []
+    want.base.foreach_map(lambda m: begins.append(m.get_tuple_name(isl.dim_type.out)))
+    numbers = {st.name for st in p.source.model.statements if _stores_number(st.leaf)}
+    if set(begins) <= numbers:
+        return None
+    return _refused(f"{what} begins with what may be a NaN, which partial results from infinity on hide")
+
+
+def _has_partial_extremes(p: Proof) -> bool:
+    leaves = (st.leaf for st in p.target.statements if p.source_of(st) is None)
+    return any(isinstance(x, Reduce) and x.monoid in _EXTREMES and x.value.dtype.is_float for x in leaves)
+
+
+def _stores_number(leaf: Leaf) -> bool:
+    """Whether a statement stores a literal other than NaN, or an integer."""
+    value = leaf.value
+    while isinstance(value, Cast) or (isinstance(value, Unary) and value.op is UnaryOp.NEG):
+        value = value.arg
+    if not isinstance(leaf, Store):
+        return False
+    return not value.dtype.is_float or (isinstance(value, Const) and value.value == value.value)
 
 
 def _refused(message: str, witness: str | None = None) -> Finding:

@@ -16,7 +16,7 @@ from evolve.ir.stmt import Reduce
 from evolve.ir.types import MAX, MIN
 from evolve.legality.flow import FlowError, Value, extent_box, injective_per_reader
 from evolve.legality.instances import Read, Statement
-from evolve.legality.order import check_chains, order_broken
+from evolve.legality.order import check_chains, nan_lost, order_broken
 from evolve.legality.pairing import MismatchError, pair_loads
 from evolve.legality.proof import Finding, Proof, refuted
 from evolve.legality.witness import describe, sample_pair
@@ -143,7 +143,7 @@ def _compare(p: Proof, got: Value, want: Value, link: IslObject, what: str) -> F
     if got.monoids != want.monoids:
         return refuted("E-REDUCTION", f"{what} is reduced with another monoid than in the source")
     differs = _same(p, got.adds.apply_range(p.provenance), link.apply_range(want.adds), what, adds=True)
-    return differs or order_broken(p, got, what)
+    return differs or order_broken(p, got, what) or nan_lost(p, got, want, what)
 
 
 def _same(p: Proof, got: IslObject, want: IslObject, what: str, *, adds: bool = False) -> Finding | None:

@@ -19,7 +19,7 @@ from evolve.devices.sim.execute import ExecOptions, Execution, execute
 from evolve.ir.errors import EvolveError
 from evolve.scoring.references import Expected, References
 from evolve.scoring.task import Status, Task, size_key
-from evolve.workload.model import Sizes
+from evolve.workload.model import SPECIALS, Sizes
 
 MEMORY_MB = 4096
 TIME_LIMIT_S = 20.0
@@ -134,7 +134,8 @@ def _threads(rendered: Rendered, variant: int, sizes: Sizes) -> int:
 
 
 def variant_plan(task: Task, rendered: Rendered) -> Plan:
-    """For every variant its smallest shape on every input family, then more shapes with families in rotation.
+    """For every variant its smallest shape on every input family, then more shapes with families in rotation;
+    NaNs and infinities, where they are drawn, at its largest too.
 
     More shapes: the next smallest in its guard, and the workload's own for which it runs. Shapes at
     which it launches nothing are left out.
@@ -148,6 +149,10 @@ def variant_plan(task: Task, rendered: Rendered) -> Plan:
         runs = [s for s in (*shapes[:1], *small, *own) if _runs(rendered, number, s)]
         plan += [(s, f) for s in runs[:1] for f in families]
         plan += [(s, families[(k + 1) % len(families)]) for k, s in enumerate(runs[1:])]
+        if SPECIALS in families and runs:
+            # Among few elements hardly any is special.
+            most = (max(runs, key=task.workload.bytes_at), SPECIALS)
+            plan += [most] * (most not in plan)
     return plan
 
 

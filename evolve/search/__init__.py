@@ -12,5 +12,5 @@
 `desk`       what an agent that talks to a model needs of the run; `explainer` says why programs are refused
 `problem`    the seam: what the loop needs of a kernel, as a protocol on texts
 `task`       the real problem behind it: kernel, compiler and scorer; `measured_task` the same on GPUs;
-             `devices` what `--device` names
+             `lifting` the kernel as its workload says; `devices` what `--device` names
 """

@@ -58,8 +58,8 @@ class Sol:
 
 
 SAY_LAUNCH = (
-    "say in a file for --workload how it is launched: under a line [launch], one such line for grid and one "
-    "for block"
+    "say in a file for --workload how it is launched: under a line [launch], a line such as "
+    'grid = ["(n + 255) / 256"] and one such as block = [256]'
 )
 """What to do where the launch that is assumed is not the kernel's."""
 

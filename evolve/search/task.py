@@ -17,8 +17,7 @@ from evolve.compiler.compile import Source, compile_program
 from evolve.dsl.diagnostic import Diagnostic
 from evolve.dsl.parser import parse
 from evolve.dsl.program import Program, print_program
-from evolve.frontend.geometry import LaunchInfo
-from evolve.frontend.lift import Lifted, lift
+from evolve.frontend.lift import Lifted
 from evolve.ir.errors import EvolveError
 from evolve.ir.kernel import Kernel, Module, Original
 from evolve.ir.ordered import rounds
@@ -29,6 +28,7 @@ from evolve.legality.verdict import Limits
 from evolve.scoring.correctness import LARGEST_FIRST_BYTES, too_large
 from evolve.scoring.task import Outcome, Task, make_task
 from evolve.search.devices import choose_device
+from evolve.search.lifting import lifted_as_said
 from evolve.search.problem import (
     SAY_LAUNCH,
     Comparison,
@@ -44,8 +44,7 @@ from evolve.search.problem import (
 from evolve.target.limits import REGISTER_FILE
 from evolve.transforms.apply import apply_program
 from evolve.transforms.moves import MoveLimits, legal_moves
-from evolve.workload.model import Contract, Workload
-from evolve.workload.resolve import resolve
+from evolve.workload.model import Workload
 from evolve.workload.sizes import size_text
 from evolve.workload.toml import to_toml
 
@@ -313,14 +312,7 @@ def describe_kernel(lifted: Lifted, kernel: Kernel) -> dict[str, Any]:
 
 def open_problem(request: ProblemRequest) -> KernelProblem:
     """Lifts the kernel, settles workload and device. Raises EvolveError."""
-    lifted = lift(request.kernel_file, request.entry, request.kernel_text)
-    workload = _resolved(request, lifted)
-    launch = workload.launch
-    if lifted.launch is None and any(launch.block[a] != n for a, n in lifted.fixed.items()):
-        # `blockIdx.x * 1024 + threadIdx.x` need not mean blocks of 1024: the workload knows.
-        told = LaunchInfo(None, launch.grid, launch.block)
-        lifted = lift(request.kernel_file, request.entry, request.kernel_text, told)
-        workload = _resolved(request, lifted)
+    lifted, workload = lifted_as_said(request)
     assumed = _assumed_launch(request, lifted, workload)
     if assumed and lifted.doubt is not None:
         message = f"how is it launched? Not with {assumed}, as would be assumed: {lifted.doubt}"
@@ -348,17 +340,6 @@ def _assumed_launch(request: ProblemRequest, lifted: Lifted, workload: Workload)
         return ""
     rows = (("grid", workload.launch.grid), ("block", workload.launch.block))
     return " and ".join(f"{name} = {json.dumps([size_text(e) for e in dims])}" for name, dims in rows)
-
-
-def _resolved(request: ProblemRequest, lifted: Lifted) -> Workload:
-    return resolve(
-        lifted,
-        comment=lifted.comment_block,
-        source=request.kernel_file,
-        override=request.workload_text,
-        override_file=request.workload_file,
-        numerics=cast(Contract | None, request.numerics),
-    )
 
 
 def _refuse_updates(kernel: Kernel, file: str) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from evolve.ir.errors import EvolveError
 from evolve.ir.types import DType
-from evolve.workload.model import FAMILIES, ArraySpec, Sizes, Workload
+from evolve.workload.model import EVERY_FAMILY, SPECIALS, ArraySpec, Sizes, Workload
 from evolve.workload.structure import draw
 
 _NUMPY: dict[DType, np.dtype[Any]] = {
@@ -24,6 +24,8 @@ _NUMPY: dict[DType, np.dtype[Any]] = {
     DType.BOOL: np.dtype(np.bool_),
 }
 
+_SPECIAL = np.array([0.0, -0.0, 0.0, -0.0, np.nan, np.nan, np.inf, -np.inf])
+
 
 def numpy_dtype(dtype: DType) -> np.dtype[Any]:
     """The numpy type of an array's elements. INDEX has none and raises KeyError."""
@@ -36,8 +38,8 @@ def generate(workload: Workload, sizes: Sizes, family: str, seed: int) -> dict[s
     Values depend on the seed, the family, the array's name and the shape only; those of arrays with a values
     clause on neither seed nor family. Raises EvolveError bad-workload for an unknown family, bad-values.
     """
-    if family not in FAMILIES:
-        known = ", ".join(FAMILIES)
+    if family not in EVERY_FAMILY:
+        known = ", ".join(EVERY_FAMILY)
         raise EvolveError("bad-workload", f"there is no input family {family}; there is: {known}")
     return {a.name: values(a, sizes, family, seed) for a in workload.arrays if a.role != "out"}
 
@@ -53,6 +55,7 @@ def values(array: ArraySpec, sizes: Sizes, family: str, seed: int) -> NDArray[An
     alternating  +1, -1 with a small normal part: sums cancel
     shifted      normal plus 1000: a small spread on a large mean
     spikes       one in 64, at random, normal times 100, the others 0
+    specials     standard normal; one in 4, at random, is 0, -0, a NaN or an infinity
     """
     if array.values is not None:
         return draw(array, array.values, sizes)
@@ -89,6 +92,10 @@ def _reals(rng: np.random.Generator, family: str, count: int, kind: Any) -> NDAr
         case "spikes":
             heights = rng.standard_normal(count, dtype=kind) * kind(100)
             return np.asarray(np.where(rng.random(count, dtype=kind) < kind(1 / 64), heights, kind(0)))
+        case family if family == SPECIALS:
+            plain = rng.standard_normal(count, dtype=kind)
+            special = rng.choice(_SPECIAL, size=count).astype(kind)
+            return np.asarray(np.where(rng.random(count, dtype=kind) < kind(1 / 4), special, plain))
         case _:
             signs = np.where(np.arange(count) % 2 == 0, kind(1), kind(-1))
             return np.asarray(signs + rng.standard_normal(count, dtype=kind) * kind(2**-8))

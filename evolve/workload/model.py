@@ -23,6 +23,9 @@ Distribution = Literal["uniform", "banded", "power-law"]
 DISTRIBUTIONS = ("uniform", "banded", "power-law")
 
 FAMILIES = ("normal", "uniform", "ones", "ramp", "wide", "alternating", "shifted", "spikes")
+SPECIALS = "specials"
+"""What comparisons decide about otherwise than of numbers: drawn where that has to be right."""
+EVERY_FAMILY = (*FAMILIES, SPECIALS)
 
 
 @dataclass(frozen=True)

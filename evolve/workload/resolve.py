@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from evolve.ir.errors import EvolveError
+from evolve.workload.decisions import decides_by_values
 from evolve.workload.infer import NOT_GIVEN, LiftedKernel, infer
-from evolve.workload.model import Contract, Workload
+from evolve.workload.model import EVERY_FAMILY, FAMILIES, Contract, Workload
 from evolve.workload.toml import from_toml
 from evolve.workload.validate import validate
 
@@ -38,6 +39,8 @@ def resolve(
         workload = replace(workload, assumed=tuple(a for a in workload.assumed if not a.endswith(NOT_GIVEN)))
     if numerics is not None:
         workload = replace(workload, numerics=numerics)
+    if workload.numerics == "exact" and workload.families == FAMILIES and decides_by_values(lifted.kernel):
+        workload = replace(workload, families=EVERY_FAMILY)
     validate(workload, lifted.kernel, lifted.no_wrap, file)
     return workload
 

@@ -12,7 +12,7 @@ from evolve.ir.errors import EvolveError
 from evolve.ir.expr import Expr
 from evolve.ir.types import DType
 from evolve.workload.model import (
-    FAMILIES,
+    EVERY_FAMILY,
     ArraySpec,
     Contract,
     Distribution,
@@ -140,8 +140,8 @@ def from_toml(text: str, base: Workload, file: str | None = None, *, comment: bo
             "unknown-array", f"the kernel has no array {unknown[0]}; it has: {known}", file=file
         )
     for family in given.families or ():
-        if family not in FAMILIES:
-            every = ", ".join(FAMILIES)
+        if family not in EVERY_FAMILY:
+            every = ", ".join(EVERY_FAMILY)
             message = f"there is no input family {family}; there is: {every}"
             raise EvolveError("bad-workload", message, file=file)
     tolerance = base.tolerance
@@ -158,6 +158,15 @@ def from_toml(text: str, base: Workload, file: str | None = None, *, comment: bo
         families=tuple(given.families) if given.families else base.families,
         assumed=base.assumed,
     )
+
+
+def launch_of(text: str, file: str | None = None, *, comment: bool = False) -> LaunchSpec | None:
+    """The launch in a TOML text, if it says one. Raises EvolveError bad-workload."""
+    given = _parse(text, file, comment).launch
+    try:
+        return None if given is None else _launch(given)
+    except EvolveError as error:
+        raise EvolveError("bad-workload", error.message, file=file, hint=error.hint) from error
 
 
 def _sets(given: list[dict[str, Any]], base: tuple[Sizes, ...]) -> tuple[Sizes, ...]:

@@ -11,7 +11,7 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from evolve.ir.errors import EvolveError
-from evolve.workload.model import DISTRIBUTIONS, FAMILIES, Contract, Role
+from evolve.workload.model import DISTRIBUTIONS, EVERY_FAMILY, Contract, Role
 
 _BRANCHES = ("int", "float", "str", "bool")
 """Members of unions, which pydantic puts behind the keys."""
@@ -28,8 +28,8 @@ _SETS = "tables, each under its own heading [[{0}]] with a line `name = value` f
 EXPECTED: Mapping[tuple[str, ...], str] = {
     ("entry",): 'the kernel\'s name in quotes, entry = "softmax"',
     ("numerics",): f"numerics = {_either(get_args(Contract))}",
-    ("families",): f"a list of input families, at least one: {_either(FAMILIES)}",
-    ("families", "*"): f"an input family: {_either(FAMILIES)}",
+    ("families",): f"a list of input families, at least one: {_either(EVERY_FAMILY)}",
+    ("families", "*"): f"an input family: {_either(EVERY_FAMILY)}",
     ("timed",): f"1 to 16 {_SETS.format('timed')}",
     ("timed", "*"): _SETS.format("timed"),
     ("timed", "*", "*"): "a finite number, without quotes",

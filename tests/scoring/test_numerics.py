@@ -17,6 +17,7 @@ from evolve.devices.compare import worst_error
 from evolve.devices.sim.plain import run_plain
 from evolve.frontend.lift import lift
 from evolve.ir.approximate import FAST, approximated
+from evolve.ir.narrow import rounded_inputs
 from evolve.scoring.estimated import EstimatedScorer, Executed
 from evolve.scoring.references import References
 from evolve.scoring.selftest import too_loose
@@ -233,3 +234,49 @@ def test_an_infinite_exponential_is_still_judged() -> None:
     assert np.isinf(want[[3, 6]]).all() and (allowed[[3, 6]] == 0.0).all() and allowed[2] < 1e-40
     # Next to the largest float, either side of it may come out.
     assert np.isposinf(allowed[4:6]).all()
+
+
+STEEP = """
+__global__ void steep(const float *x, float *y, float *z, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        y[i] = 1.0f / (x[i] - 1.0f);
+        z[i] = logf(x[i] + 1.0f) + expf(60.0f * x[i]);
+    }
+}
+"""
+STAGED = "split(i, 128)\nbind(i.o, grid.x)\nbind(i.i, thread.x)\nxs = stage(x, at=i.i, scope=register)"
+ROUNDS = "\nset_precision(xs, bf16)"
+
+
+def test_infinity_is_right_where_an_input_within_the_error_has_it() -> None:
+    """1 / (x - 1) of an x that bfloat16 makes 1, and e^60x about the largest float."""
+    request = ProblemRequest("k.cu", STEEP, device="sim:h200-sxm", numerics="mixed")
+    of = open_problem(request)
+    workload = replace(of.task.workload, families=("normal",))
+    scorer = EstimatedScorer(replace(of.task, workload=workload))
+    right = of.compile(of.parse(STAGED + ROUNDS))
+    assert right.verdict == "PROVED"
+    begun = scorer.begin(right.payload)
+    assert isinstance(begun, Executed), begun
+    # Elsewhere it is held to what the contract says.
+    wrong = open_problem(replace(request, kernel_text=STEEP.replace("1.0f / (", "1.2f / (")))
+    begun = scorer.begin(wrong.compile(wrong.parse(STAGED + ROUNDS)).payload)
+    assert not isinstance(begun, Executed) and "y is off by" in begun.message
+
+
+def test_where_errors_reach_a_pole_any_value_will_do_and_nowhere_else() -> None:
+    """16 times 2^-8 of x is what the tolerance counts."""
+    anything = {1.0: "y", 1.001: "y", 1.06: "y", -1.0: "z", -0.999: "z", 1.478: "z", 3.4e38: "yz"}
+    x = np.array([*anything, 0.5, 0.9, 1.2, -2.0, -1.1, -np.inf, np.nan], np.float32)
+    r = render_reference(rounded_inputs(lift("k.cu", None, STEEP).kernel))
+    given = {a.name: x if a.role is Role.INPUT else np.zeros(len(x)) for a in r.arrays}
+    writable = {a.name for a in r.arrays if a.role is not Role.INPUT}
+    order = [*(a.name for a in r.arrays), *r.scalars]
+    done = run_plain(r.text, r.function, given, {"n": len(x)}, writable=writable, order=order)
+    errors = {a.buffer: done[a.name] for a in r.arrays if a.role is Role.ERROR}
+    for k, value in enumerate(x):
+        found = "".join(b for b in "yz" if np.isposinf(errors[b][k]))
+        assert found == list(anything.values())[k] if k < len(anything) else not found, (value, found)
+    assert not np.isnan(errors["y"]).any() and not np.isnan(errors["z"]).any()

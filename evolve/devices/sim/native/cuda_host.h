@@ -79,11 +79,12 @@ EV_INLINE bool isinf(double x) { return __builtin_isinf(x); }
 EV_INLINE bool isfinite(double x) { return __builtin_isfinite(x); }
 EV_INLINE bool signbit(double x) { return __builtin_signbit(x); }
 
-// IEEE maxNum and minNum, as the GPU's FMNMX: a NaN operand yields the other one.
-EV_INLINE float fmaxf(float a, float b) { return a != a ? b : (b != b ? a : (a > b ? a : b)); }
-EV_INLINE float fminf(float a, float b) { return a != a ? b : (b != b ? a : (a < b ? a : b)); }
-EV_INLINE double fmax(double a, double b) { return a != a ? b : (b != b ? a : (a > b ? a : b)); }
-EV_INLINE double fmin(double a, double b) { return a != a ? b : (b != b ? a : (a < b ? a : b)); }
+// IEEE maxNum and minNum, as the GPU's FMNMX: a NaN operand yields the other one; of two zeros the maximum
+// is +0 and the minimum -0.
+EV_INLINE float fmaxf(float a, float b) { return a != a ? b : b != b ? a : a == b ? (__builtin_signbitf(b) ? a : b) : a > b ? a : b; }
+EV_INLINE float fminf(float a, float b) { return a != a ? b : b != b ? a : a == b ? (__builtin_signbitf(a) ? a : b) : a < b ? a : b; }
+EV_INLINE double fmax(double a, double b) { return a != a ? b : b != b ? a : a == b ? (__builtin_signbit(b) ? a : b) : a > b ? a : b; }
+EV_INLINE double fmin(double a, double b) { return a != a ? b : b != b ? a : a == b ? (__builtin_signbit(a) ? a : b) : a < b ? a : b; }
 EV_INLINE float fmax(float a, float b) { return fmaxf(a, b); }
 EV_INLINE float fmin(float a, float b) { return fminf(a, b); }
 #define EV_MINMAX(T)                                   \

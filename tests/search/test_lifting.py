@@ -1,0 +1,62 @@
+"""A kernel is lifted with the launch that its workload says, and who should say one is told how."""
+
+from __future__ import annotations
+
+import pytest
+
+from evolve.frontend.refuse import CannotLiftError
+from evolve.ir.errors import EvolveError
+from evolve.ir.printer import print_expr
+from evolve.search.lifting import lifted_as_said
+from evolve.search.problem import ProblemRequest
+
+HEAD = "__global__ void k(const float *x, float *y, int n)"
+STRIDED = (
+    HEAD + "{ int r = blockIdx.x; for (int c = threadIdx.x; c < n; c += blockDim.x) y[r*n+c] = x[r*n+c]; }"
+)
+WHOLE = HEAD + "{ int p = blockIdx.x * blockDim.x + threadIdx.x; y[p] = x[p]; }"
+LAUNCH = '[launch]\ngrid = ["(n + 255) / 256"]\nblock = [256]\n'
+COMMENT = f"/* evolve\n{LAUNCH}*/\n"
+
+
+def request(text: str, workload: str | None = None) -> ProblemRequest:
+    return ProblemRequest("k.cu", text, workload_text=workload, workload_file="w.toml")
+
+
+@pytest.mark.parametrize("kernel", [STRIDED, WHOLE])
+@pytest.mark.parametrize("where", ["file", "comment"])
+def test_the_launch_of_a_workload_is_the_one_to_lift_with(kernel: str, where: str) -> None:
+    asked = request(kernel, LAUNCH) if where == "file" else request(COMMENT + kernel)
+    lifted, workload = lifted_as_said(asked)
+    assert lifted.launch is not None and lifted.launch.name == "the workload's launch"
+    grids = [print_expr(g[0]) for g in (lifted.launch.grid, workload.launch.grid)]
+    assert grids == ["(n + 255) // 256"] * 2
+
+
+@pytest.mark.parametrize("kernel", [STRIDED, WHOLE])
+def test_without_one_the_refusal_says_how_to_say_it(kernel: str) -> None:
+    with pytest.raises(CannotLiftError, match="no guard bounds") as caught:
+        lifted_as_said(request(kernel))
+    assert "[launch]" in (caught.value.hint or "") and "--workload" in (caught.value.hint or "")
+    with pytest.raises(CannotLiftError) as caught:
+        lifted_as_said(request(kernel, "timed = [{ n = 4096 }]\n"))
+    assert "[launch]" in (caught.value.hint or "")
+
+
+def test_a_launch_does_not_help_with_everything() -> None:
+    text = HEAD + "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = lgammaf(x[i]); }"
+    with pytest.raises(EvolveError) as caught:
+        lifted_as_said(request(text))
+    assert "[launch]" not in (caught.value.hint or "")
+
+
+def test_a_launch_that_does_not_fit_is_refused_as_before() -> None:
+    with pytest.raises(EvolveError) as caught:
+        lifted_as_said(request(WHOLE, '[launch]\ngrid = ["m"]\nblock = [256]\n'))
+    assert caught.value.code == "unknown-scalar" and caught.value.message == "launch: m uses m"
+
+
+def test_an_array_that_the_file_passes_twice_is_found_whoever_says_the_launch() -> None:
+    text = WHOLE + "\nvoid f(float *a, int n, int blocks) { k<<<blocks * 2 + n, 256>>>(a, a, n); }"
+    with pytest.raises(EvolveError, match="passes the array a twice"):
+        lifted_as_said(request(text, LAUNCH))
