@@ -108,11 +108,21 @@ def touched(indices: Sequence[Expr], site: Site, scalars: Sizes, contents: Index
     points = points_of(site, scalars, contents, joint)
     if points.count == 0 or points.factor == 0:
         return Touched(0, (0,) * len(indices), (-1,) * len(indices))
-    found = [_value(_sized(i, scalars), points, contents) for i in joint]
+    found = _not_missing([_value(_sized(i, scalars), points, contents) for i in joint], points.count)
+    if found and not found[0].size:
+        return Touched(0, (0,) * len(indices), (-1,) * len(indices))
     count = _distinct(found, points.count) * prod(free.values())
     columns = iter(found)
     ends = [(0, free[d] - 1) if d in free else _ends(next(columns)) for d in range(len(indices))]
     return Touched(count, tuple(a for a, _ in ends), tuple(b for _, b in ends))
+
+
+def _not_missing(columns: list[Column], count: int) -> list[Column]:
+    """Without the negative subscripts, for which the kernel does not go there (`frontend.asked`)."""
+    if all(c.min(initial=0) >= 0 for c in columns):
+        return columns
+    inside = np.logical_and.reduce([np.broadcast_to(c >= 0, (count,)) for c in columns])
+    return [np.broadcast_to(c, (count,))[inside] for c in columns]
 
 
 def _ends(column: Column) -> tuple[int, int]:

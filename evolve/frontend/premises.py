@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from evolve.frontend.addresses import Access, accesses, shape_of
+from evolve.frontend.asked import MISSING, least_allowed
 from evolve.frontend.domain import Domain
 from evolve.frontend.polynomial import ONE, Poly, constant, expression, polynomial, variable
 from evolve.frontend.prove import Known
@@ -73,7 +74,8 @@ def premises(thread: Thread, domain: Domain) -> Premises:
     taken = {*thread.params}
     _check_divided(thread, body)
     for name in order:
-        found = _one(found, name, flats, bounds, thread, taken)
+        least = 0 if name in bounds else least_allowed(_expressions(body), name, thread.elements[name])
+        found = _one(found, name, flats, bounds, thread, taken, least)
     return found
 
 
@@ -105,8 +107,12 @@ def _one(
     bounds: Mapping[str, bool],
     thread: Thread,
     taken: set[str],
+    least: int,
 ) -> Premises:
-    """The premise about one index array."""
+    """The premise about one index array; `least` value of it that the kernel allows.
+
+    That all elements are at least 0 is known all the same: where one is an index the kernel has asked.
+    """
     into = [array for array, accesses in flats.items() if any(name in _top(a.flat) for a in accesses)]
     length = None if name in bounds else _given_length(name, into, flats, found.known, thread.lengths)
     uses = [a.flat for found_at in flats.values() for a in found_at]
@@ -125,7 +131,7 @@ def _one(
     largest = length if name in bounds else length - ONE
     known = replace(known, values=(*known.values, (name, largest)))
     ordered = bounds.get(name, False)
-    contents = Contents(name, index(0), expression(largest + ONE), ordered)
+    contents = Contents(name, index(least), expression(largest + ONE), ordered)
     what = "subscripts of" if name not in bounds else "where loops begin and end that read"
     targets = f", {what} {' and '.join(into)}" if into else ", how often a loop runs"
     order = ", none less than the one before" if ordered else ""
@@ -134,7 +140,10 @@ def _one(
         if name in bounds
         else f", below {print_expr(expression(length))}"
     )
-    if not masked:
+    if least < 0:
+        first = "of any sign" if least < MISSING else f"from {least}"
+        notes.append(f"{name} holds integers {first}{most}; none that is negative is a subscript")
+    elif not masked:
         notes.append(f"{name} holds integers from 0{most}{order}{targets}")
     return Premises(known, implied, (*found.contents, contents), tuple(notes))
 

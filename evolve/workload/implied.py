@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evolve.ir.data import index_arrays, reads
 from evolve.ir.evaluate import evaluate
-from evolve.ir.expr import Const, Expr
+from evolve.ir.expr import Const, Expr, index
 from evolve.ir.kernel import Contents, Kernel
 from evolve.ir.stmt import For
 from evolve.ir.visit import leaves, variables, walk
@@ -22,7 +22,11 @@ def values_of(kernel: Kernel, name: str) -> Values | None:
     """What the kernel relies on about an array, as the values that a workload draws."""
     for c in kernel.contents:
         if c.buffer == name:
-            return Values(c.low, c.high, c.nondecreasing)
+            low = c.low
+            if isinstance(low, Const) and low.value < 0:
+                # The kernel asks for the sign: any negative number is as good as another, and -1 usual.
+                low = index(-1)
+            return Values(low, c.high, c.nondecreasing)
     return None
 
 

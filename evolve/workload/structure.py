@@ -27,6 +27,7 @@ IndexArrays = Mapping[str, NDArray[Any]]
 _BAND = 16.0
 _PART = 1 << 22
 _EXPONENT = 2.0
+_MISSING = 1 / 8
 _FARTHEST = 1 << 52
 """From 0: places and cuts are computed in binary64, and subscripts are far smaller."""
 _NUMPY: dict[DType, Any] = {
@@ -59,10 +60,10 @@ def draw(array: ArraySpec, values: Values, sizes: Sizes) -> NDArray[Any]:
 
     Of subscripts: `uniform` over the range; `banded`, element k near the place k / count of the range, within
     `parameter` elements (16); `power-law`, low + (high - low) * u^parameter with u uniform (2): the first
-    are the most frequent. Of row pointers: the lengths of the rows are those between uniformly drawn cuts
-    (`uniform`), as equal as can be (`banded`), or proportional to rank^-parameter in random order
-    (`power-law`, 1). Raises EvolveError bad-values for a range that lacks the values needed, that the type
-    cannot hold or that goes beyond 2^52.
+    are the most frequent. Where the range begins below 0, one in 8 is its beginning: missing. Of row
+    pointers: the lengths of the rows are those between uniformly drawn cuts (`uniform`), as equal as can be
+    (`banded`), or proportional to rank^-parameter in random order (`power-law`, 1). Raises EvolveError
+    bad-values for a range that lacks the values needed, that the type cannot hold or that goes beyond 2^52.
     """
     low, high = values.limits(sizes)
     shape = array.shape(sizes)
@@ -83,6 +84,8 @@ def draw(array: ArraySpec, values: Values, sizes: Sizes) -> NDArray[Any]:
             out[first : first + some] = low + rng.integers(0, high - low + 1, size=some, dtype=np.int64)
     else:
         out[:] = low + _places(rng, values, count, high - low + 1)
+    if low < 0 and not values.nondecreasing:
+        out[rng.random(count) < _MISSING] = low
     out = out.reshape(shape)
     check(replace(array, values=values), out, sizes)
     return out
