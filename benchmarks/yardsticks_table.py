@@ -1,13 +1,13 @@
-"""What `benchmarks.yardsticks` measured, as the table of the README.
+"""What `benchmarks.yardsticks` measured, as the tables of benchmarks/README.md and, in part, README.md.
 
-python -m benchmarks.yardsticks_table benchmarks/results/yardsticks-h200.json
+python -m benchmarks.yardsticks_table benchmarks/results/yardsticks-h200.json [KERNEL...]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,16 +81,19 @@ def _speed(record: Mapping[str, Any]) -> str:
     return f"{share:.2f} of {name}" if share >= BYTES_MATTER else "-"
 
 
-def table(document: Mapping[str, Any]) -> str:
-    """The whole table; kernels without times are left out."""
-    rows = [row(r) for r in document["results"] if "median_us" in r]
+def table(document: Mapping[str, Any], kernels: Sequence[str] = ()) -> str:
+    """A line each for these kernels, for all if none is named; those without times are left out."""
+    timed = [r for r in document["results"] if "median_us" in r]
+    rows = [row(r) for r in timed if not kernels or r["kernel"] in kernels]
     return "\n".join([f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|", *rows])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("file", type=Path)
-    print(table(json.loads(parser.parse_args().file.read_text())))
+    parser.add_argument("kernels", nargs="*", metavar="KERNEL")
+    args = parser.parse_args()
+    print(table(json.loads(args.file.read_text()), args.kernels))
 
 
 if __name__ == "__main__":
