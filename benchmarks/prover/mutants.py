@@ -97,6 +97,7 @@ TESTS = (
     "tests/legality/test_narrow.py",
     "tests/legality/test_numerics.py",
     "tests/legality/test_online_conditions.py",
+    "tests/legality/test_online_values.py",
     "tests/legality/test_order.py",
     "tests/legality/test_placement.py",
     "tests/legality/test_recompute.py",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import replace
+from typing import TypeGuard
 
 from evolve.ir.expr import Binary, BinaryOp, Call, Expr
 from evolve.ir.kernel import Kernel
@@ -54,7 +55,7 @@ def approximable(kernel: Kernel) -> tuple[str, ...]:
 def approximate_calls(kernel: Kernel) -> tuple[str, ...]:
     """The approximate functions that a kernel calls, by their CUDA names; each once."""
     parts = (e for leaf, _ in leaves(kernel.body) for e in subexpressions(leaf.value))
-    calls = (e for e in parts if isinstance(e, Call) and is_approximate(e))
+    calls = (e for e in parts if is_approximate(e))
     return tuple(dict.fromkeys(FUNCTIONS[e.fn].spelling(e.dtype) for e in calls))
 
 
@@ -63,7 +64,7 @@ def stands_for(source: Expr, target: Expr) -> str | None:
 
     Both have the same operands then, in the order of `ir.visit.children`.
     """
-    if not isinstance(target, Call) or target.dtype is not DType.F32 or not is_approximate(target):
+    if target.dtype is not DType.F32 or not is_approximate(target):
         return None
     if isinstance(source, Call) and FAST.get(source.fn) == target.fn:
         return FUNCTIONS[source.fn].spelling(source.dtype)
@@ -72,6 +73,6 @@ def stands_for(source: Expr, target: Expr) -> str | None:
     return None
 
 
-def is_approximate(e: Expr) -> bool:
+def is_approximate(e: Expr) -> TypeGuard[Call]:
     """Whether the outermost operation is a call of an approximate function."""
     return isinstance(e, Call) and FUNCTIONS[e.fn].approximate

@@ -5,7 +5,11 @@
 
 Instances of two statements are congruent if both evaluate one expression in their loop variables, over arrays
 that nobody writes and over reads of equal values: the same bases and contributions, up to congruence. That is
-found in the order of the text, each statement relying on those before; so it rests on nothing unproved.
+found in the order of the text, each statement relying on those before; so it rests on nothing unproved. What
+they do with the value, store it or add it, is compared by who asks.
+
+A class is named by its first statement, at all loop variables: where that does not happen itself, it stands
+for what it would evaluate.
 
 Contributions are counted, so two congruent ones stand for each other but never for both at once (`distinct`).
 """
@@ -19,7 +23,6 @@ import islpy as isl
 
 from evolve.ir.expr import Expr, Load, var
 from evolve.ir.poly import IslObject, context
-from evolve.ir.stmt import Reduce, Store
 from evolve.ir.types import DType
 from evolve.ir.visit import loads, map_expr, substitute
 from evolve.legality.flow import Flow, Value, injective_per_reader
@@ -39,7 +42,7 @@ class Congruence:
             known = (model.by_name[n] for n in dict.fromkeys(self._firsts.values()))
             like = next((s for s in known if self._alike(s, st)), st)
             self._firsts[st.name] = like.name
-            self.to_first = self.to_first.union(isl.UnionMap.from_map(_across(st, like)))
+            self.to_first = self.to_first.union(isl.UnionMap.from_map(across(st, like)))
 
     @property
     def any(self) -> bool:
@@ -52,7 +55,7 @@ class Congruence:
         return frozenset(st.leaf.buffer for st in self._model.statements if self._firsts[st.name] in classes)
 
     def first(self, relation: IslObject) -> IslObject:
-        """A relation to source instances and initial contents, to the first of each class instead."""
+        """A relation to source instances and initial contents, with the first of each class instead."""
         known = relation.intersect_range(self.to_first.domain())
         return relation.subtract(known).union(known.apply_range(self.to_first))
 
@@ -63,59 +66,43 @@ class Congruence:
     def same_value(self, a: Statement, e: Expr, first_a: int, b: Statement, f: Expr, first_b: int) -> bool:
         """Whether `e`, a part of what `a` evaluates, has the value of `f` in `b` for equal loop variables.
 
-        `first_a` and `first_b` are the read slots of their first loads. Raises FlowError.
+        `first_a` and `first_b` are the read slots of their first loads. Subscripts of what the source writes
+        are affine, or it is refused (`races.source_race`).
         """
-        if len(a.loop_dims) != len(b.loop_dims) or a.frame.terms or b.frame.terms:
-            return False
+        if len(a.loop_dims) != len(b.loop_dims) or {*a.frame.terms, *b.frame.terms}:
+            return False  # or data says how often one happens
         written = self._model.written
         by: dict[str, Expr] = {x: var(y) for x, y in zip(a.loop_dims, b.loop_dims, strict=True)}
         e = substitute(e, by)
         if _without(e, written) != _without(f, written):
             return False
-        pairs = tuple(zip(loads(e), loads(f), strict=True))
-        if any(loads(i) for pair in pairs for x in pair if x.buffer in written for i in x.indices):
-            return False
-        there = isl.UnionMap.from_map(_across(b, a))
-        for n, (x, _) in enumerate(pairs):
+        there = isl.UnionMap.from_map(across(b, a).intersect_domain(b.instances))
+        for n, x in enumerate(loads(e)):
             r, q = a.reads[first_a + n], b.reads[first_b + n]
-            if x.buffer not in written:
-                continue
-            if r.opaque or q.opaque or not self._equal(there, self._flow.last(a, r), self._flow.last(b, q)):
+            if x.buffer in written and not self._equal(there, self._flow.last(a, r), self._flow.last(b, q)):
                 return False
         return True
 
     def _alike(self, a: Statement, b: Statement) -> bool:
-        x, y = a.leaf, b.leaf
-        if isinstance(x, Reduce) and isinstance(y, Reduce):
-            if x.monoid != y.monoid:
-                return False
-        elif not (isinstance(x, Store) and isinstance(y, Store)):
-            return False
-        if a.frame.terms or b.frame.terms:
-            return False
-        kinds = {self._model.buffers[z.buffer].dtype for z in (x, y)} | {x.value.dtype, y.value.dtype}
-        if len(kinds) != 1 or len(a.loop_dims) != len(b.loop_dims):
-            return False
-        across = _across(b, a)
-        if not across.domain().is_equal(b.instances) or not across.range().is_equal(a.instances):
-            return False
-        return self.same_value(a, x.value, 0, b, y.value, 0)
+        return self.same_value(a, a.leaf.value, 0, b, b.leaf.value, 0)
 
     def _equal(self, there: IslObject, a: Value, b: Value) -> bool:
-        """Whether two reads have one value: `there` maps instances of the second to those of the first."""
+        """Whether two reads have one value: `there` maps instances of the second to those of the first.
+
+        Contributions with several monoids have an order, which nothing here compares.
+        """
         adds = there.apply_range(a.adds)
         return (
-            a.monoids == b.monoids
+            len(a.monoids | b.monoids) <= 1
             and self.first(there.apply_range(a.base)).is_equal(self.first(b.base))
             and (adds.is_equal(b.adds) or (self.distinct(adds) and self.distinct(b.adds)))
             and self.first(adds).is_equal(self.first(b.adds))
         )
 
 
-def _across(a: Statement, b: Statement) -> IslObject:
-    """Instances of `a` to those of `b` with the same loop variables."""
-    values = [a.frame.env[d] for d in a.frame.dims]
-    return a.frame.map_to(b.name, values).intersect_domain(a.instances).intersect_range(b.instances)
+def across(a: Statement, b: Statement) -> IslObject:
+    """Points of `a` to those of `b` with the same loop variables, whether they happen or not."""
+    return a.frame.map_to(b.name, [a.frame.env[d] for d in a.frame.dims])
 
 
 def _without(e: Expr, buffers: Iterable[str]) -> Expr:

@@ -7,12 +7,11 @@ business of `value_flow`.
 from __future__ import annotations
 
 from evolve.ir.approximate import is_approximate
-from evolve.ir.expr import Call, Const, Load
+from evolve.ir.expr import Const, Load
 from evolve.ir.narrow import NARROW, copied
 from evolve.ir.poly import limited
 from evolve.ir.printer import print_expr
 from evolve.ir.scaled import rescaling
-from evolve.ir.types import Space
 from evolve.ir.visit import subexpressions
 from evolve.legality.instances import Statement
 from evolve.legality.pairing import MismatchError, compared
@@ -50,16 +49,20 @@ def check_equality(p: Proof) -> list[Finding]:
 def _rounded(p: Proof, st: Statement) -> list[Finding]:
     """Whether a statement that rounds to bfloat16 may: by the contract, and because it copies an input. An
     intermediate result is not rounded."""
-    if st.leaf.value.dtype is not NARROW or isinstance(st.leaf.value, Load):
+    if not _rounds(st):
         return []
     if p.limits.numerics != "mixed":
         message = f"{describe(st)} rounds to bfloat16, and numerics are {p.limits.numerics}"
         return [refuted("E-NUMERICS", message, repair="leave it out, or run with --numerics mixed")]
     load = copied(st.leaf)
-    is_input = load is not None and p.target.buffers[load.buffer].space is Space.GLOBAL
-    if load is None or not is_input or load.buffer in p.target.written:
+    if load is None or load.buffer not in p.target.inputs:
         return [refuted("E-NUMERICS", f"{describe(st)} rounds to bfloat16 what is no input of the kernel")]
     return []
+
+
+def _rounds(st: Statement) -> bool:
+    """Whether what a statement evaluates is bfloat16 and not only a copy of what is."""
+    return st.leaf.value.dtype is NARROW and not isinstance(st.leaf.value, Load)
 
 
 def _allowed(p: Proof, st: Statement, approximate: list[str]) -> list[Finding]:
@@ -75,9 +78,8 @@ def approximations(p: Proof) -> tuple[str, ...]:
     """What a target that passed the check computes approximately, in words: premises under the contract."""
     out = []
     for st in p.target.statements:
-        load = copied(st.leaf)
-        if load is not None and load != st.leaf.value and st.leaf.value.dtype is NARROW:
-            out.append(f"{load.buffer} may be rounded to bfloat16 in {describe(st)}")
+        if _rounds(st):
+            out.append(f"{st.reads[-1].load.buffer} may be rounded to bfloat16 in {describe(st)}")
         src = p.source_of(st)
         said = _rescaled(st) if src is None else compared(p, st, src).approximate
         if said:
@@ -87,7 +89,7 @@ def approximations(p: Proof) -> tuple[str, ...]:
 
 def _rescaled(st: Statement) -> list[str]:
     """Approximate functions of a statement without an origin."""
-    return [x.fn for x in subexpressions(st.leaf.value) if isinstance(x, Call) and is_approximate(x)]
+    return [x.fn for x in subexpressions(st.leaf.value) if is_approximate(x)]
 
 
 def _new(p: Proof, st: Statement) -> list[Finding]:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import islpy as isl
 
-from evolve.ir.expr import Binary, Expr, Load
+from evolve.ir.expr import Binary, Expr
 from evolve.ir.poly import IslObject, context
 from evolve.ir.scaled import Term, difference, power_in
 from evolve.ir.types import MAX, Monoid
 from evolve.ir.visit import loads
+from evolve.legality.congruence import across
 from evolve.legality.flow import Value
 from evolve.legality.instances import Statement
 from evolve.legality.pairing import pair_loads
@@ -48,17 +49,14 @@ class Exponentials:
         if slot is None:
             return []
         kept = self.p.flow.resolve(st, st.reads[slot])
-        out = []
+        out, found = [], kept.base.subtract(kept.base)
         for maker in self.p.target.statements:
             link = reached(kept.base, maker)
             made = None if link.is_empty() else scaled.term(maker.leaf)
             if made is not None:
                 out.append(Exponential(link, maker, made))
-        found = kept.base.subtract(kept.base)
-        for x in out:
-            found = found.union(x.link)
-        of_each = found.is_single_valued() and everywhere.is_subset(found.domain())
-        if not (kept.adds.is_empty() and found.is_equal(kept.base) and of_each):
+                found = found.union(link)
+        if not (kept.adds.is_empty() and found.is_equal(kept.base)):
             raise WrongError(f"{describe(st)} adds something else than exponentials")
         return out
 
@@ -93,18 +91,16 @@ class Exponentials:
         return of.reach.apply_range(self._partners(of.st, want))
 
     def _partners(self, src: Statement, want: Value) -> IslObject:
-        """Source instances that evaluate `exp(e - M)` to those that contribute this e to M."""
+        """Points of a source statement that evaluates `exp(e - M)` to those that contribute this e to M, if
+        they happen."""
         found = [s for s in self.p.source.by_id.values() if not reached(want.adds, s).is_empty()]
-        if len(found) != 1 or len(found[0].loop_dims) != len(src.loop_dims):
+        if len(found) != 1:
             raise WrongError(f"the maximum in {describe(src)} is not that of one sweep like its own")
         (top,) = found
         exponent = _exponent(src.leaf.value)
         if exponent is None or not self._same_value(top, src, *exponent):
             raise WrongError(f"the maximum in {describe(src)} is not that of its own exponents")
-        if top.frame.terms or src.frame.terms:
-            raise WrongError(f"data says how often {describe(src)} happens")
-        same = src.frame.map_to(top.name, [src.frame.env[d] for d in src.loop_dims])
-        return same.intersect_domain(src.instances).intersect_range(top.instances)
+        return across(src, top)
 
     def _same_value(self, top: Statement, src: Statement, exponent: Expr, slot: int) -> bool:
         return self.p.source.congruence.same_value(top, top.leaf.value, 0, src, exponent, slot)
@@ -118,7 +114,7 @@ def _exponent(e: Expr) -> tuple[Expr, int] | None:
     """The e in `exp(e - m)`, or in that times a weight, and the read slot of its first load."""
     power = power_in(e)
     found = None if power is None else difference(power)
-    if found is None or not isinstance(found.rhs, Load):
+    if found is None:
         return None
     before = e.lhs if isinstance(e, Binary) and e.rhs is power else None
     return found.lhs, 0 if before is None else len(loads(before))

@@ -157,10 +157,10 @@ class _Sum:
     def _same(self, link: IslObject, here: Value, before: Value) -> bool:
         """Whether two values are the same: `link` maps instances that read one to those that read the other.
 
-        Threads may each have started and gathered it for themselves: the source did so once.
+        Threads may each have started and gathered it for themselves: the source did so once. That they are
+        maxima follows from the claims of what they gather: to perform a step of a maximum with another monoid
+        is refused (`equality`), and so is a value with several (`flow`).
         """
-        if (here.monoids | before.monoids) - {MAX}:
-            return False
         link = isl.UnionMap.from_map(link)
         return all(
             self._sourced(a.intersect_domain(link.domain())).is_equal(self._sourced(link.apply_range(b)))
@@ -177,17 +177,13 @@ class _Sum:
 
         Steps up and down would cancel, were it not that `exp` overflows, and that 0 * inf is no number.
         """
-        p = self.p
-        old, new = (p.flow.resolve(st, st.reads[slot]) for slot in (OLD, NEW))
-        start = old.base.subtract(new.base)
-        for s in p.target.statements:
+        old, new = (self.p.flow.resolve(st, st.reads[slot]) for slot in (OLD, NEW))
+        start = old.base
+        for s in self.p.target.statements:
             if identity_of(s, MAX):
                 start = start.subtract_range(isl.UnionSet.from_set(s.instances))
-        same = start.subtract_range(p.provenance.domain()).is_empty()
-        if not (old.monoids | new.monoids) <= {MAX} or not (
-            same
-            and start.apply_range(p.provenance).is_subset(new.base.apply_range(p.provenance))
-            and old.adds.apply_range(p.provenance).is_subset(new.adds.apply_range(p.provenance))
+        if not all(
+            self._sourced(a).is_subset(self._sourced(b)) for a, b in ((start, new.base), (old.adds, new.adds))
         ):
             raise WrongError(f"{describe(st)} may bring {self.buffer} to a maximum below the one it had")
 
@@ -196,7 +192,7 @@ class _Sum:
         for x in exponentials:
             own = x.link.apply_range(isl.UnionMap.from_map(self._exponentials.own(x)))
             top = self.p.flow.resolve(x.st, x.st.reads[x.term.slot]).adds.apply_range(self.p.provenance)
-            if not x.link.domain().is_subset(own.domain()) or not own.is_subset(x.link.apply_range(top)):
+            if not own.is_subset(x.link.apply_range(top)):
                 raise WrongError(
                     f"{describe(st)} may add the exponential of something above the maximum so far"
                 )
@@ -218,11 +214,9 @@ class _Sum:
                 continue
             of, want = self._exponentials.source_term(x)
             origin = isl.UnionMap.from_map(of.reach)
-            pairs = path.wrap()
             for got, wanted in ((base, want.base), (top, want.adds)):
-                here = path.domain_map().apply_range(got).intersect_domain(pairs)
-                there = path.range_map().apply_range(origin.apply_range(wanted)).intersect_domain(pairs)
-                if not here.is_equal(there):
+                here, there = path.domain_map(), path.range_map()  # of [st -> where it is evaluated]
+                if not here.apply_range(got).is_equal(there.apply_range(origin).apply_range(wanted)):
                     raise WrongError(
                         f"{describe(st)} ends with another maximum than the source has in {describe(k)}"
                     )

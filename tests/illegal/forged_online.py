@@ -230,6 +230,13 @@ def _of(buffer: str, other: str) -> Callable[[Expr], Expr]:
     return f
 
 
+def _also_into(buffer: str, finds: Stmt) -> Block:
+    """The loop that finds a maximum, for another variable."""
+    assert isinstance(finds, For)
+    again = substitute_block(Block((replace(finds, var="again"),)), {finds.var: var("again")})
+    return rewrite(again, lambda x: replace(x, buffer=buffer) if isinstance(x, Reduce) else None)
+
+
 @forged("softmax", "E-ONLINE", "wrong", cols=128)
 def sum_relative_to_a_maximum_that_starts_too_high() -> Kernel:
     """Every step finds the scale it assumes and the last has the right elements, but all terms underflow."""
@@ -237,9 +244,7 @@ def sum_relative_to_a_maximum_that_starts_too_high() -> Kernel:
 
     def with_own_maximum(s: For) -> For:
         declared, keeps, finds, *uses = s.body.stmts
-        assert isinstance(finds, For)
-        again = substitute_block(Block((replace(finds, var="again"),)), {finds.var: var("again")})
-        own = rewrite(again, lambda x: replace(x, buffer=high) if isinstance(x, Reduce) else None)
+        own = _also_into(high, finds)
         scaled = map_block_exprs(Block((keeps, *uses)), lambda e: map_expr(e, _of("m_part", high))).stmts
         return replace(s, body=Block((declared, scaled[0], finds, *own.stmts, *scaled[1:])))
 
@@ -249,6 +254,21 @@ def sum_relative_to_a_maximum_that_starts_too_high() -> Kernel:
     k = with_loop(good(), "c.o.i", with_own_maximum)
     k = with_loop(k, "c.o.o", lambda s: (*_starting(high, 1e30), s))
     return with_loop(k, ENDS, lambda s: replace(s, body=map_block_exprs(s.body, lambda e: map_expr(e, ends))))
+
+
+@forged("softmax", "E-ONLINE", "wrong", cols=128)
+def sum_rescaled_by_a_maximum_that_starts_too_high() -> Kernel:
+    """Of the same elements as the one that terms are relative to, but it never grows: all factors are 1."""
+    high = "high"
+
+    def with_another_maximum(s: For) -> For:
+        declared, keeps, finds, rescales, adds = s.body.stmts
+        own = _also_into(high, finds)
+        scaled = map_block_exprs(Block((keeps, rescales)), lambda e: map_expr(e, _of("m_part", high))).stmts
+        return replace(s, body=Block((declared, scaled[0], finds, *own.stmts, scaled[1], adds)))
+
+    k = with_loop(good(), "c.o.i", with_another_maximum)
+    return with_loop(k, "c.o.o", lambda s: (*_starting(high, 1e30), s))
 
 
 @forged("softmax", "E-ONLINE", "wrong", cols=128)

@@ -45,8 +45,10 @@ def test_it_is_refused_under_the_others(numerics: Contract) -> None:
 
 
 def test_a_copy_of_a_rounded_copy_is_proved() -> None:
+    """Rounded once, and said once."""
     text = ROUNDED.replace("register", "shared") + "\nmine = stage(copy, at=c, scope=register)"
-    assert verdict(KERNELS["softmax"](), applied("softmax", text).kernel, "mixed").proved
+    v = verdict(KERNELS["softmax"](), applied("softmax", text).kernel, "mixed")
+    assert v.proved and len(v.premises) == 1
 
 
 def test_the_wrong_element_is_refused_though_it_is_rounded() -> None:
