@@ -9,11 +9,24 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from evolve.compiler.compile import finish
-from evolve.ir.expr import TRUE, BinaryOp, Cast, Const, Expr, Load, Select, compare, index, mod, mul, var
+from evolve.ir.expr import (
+    TRUE,
+    BinaryOp,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Select,
+    compare,
+    index,
+    mod,
+    mul,
+    var,
+)
 from evolve.ir.kernel import Kernel, Scalar
 from evolve.ir.stmt import Alloc, Block, For, Origin, Reduce, Stmt, Store
 from evolve.ir.types import MAX, SUM, DType, Space
-from evolve.ir.visit import loads
+from evolve.ir.visit import loads, map_expr
 from evolve.legality.prove import prove
 from tests.kernels_ir import F32, buf, checked, ld, loop, op, origin
 from tests.legality.changed import Change, target, verdict
@@ -225,6 +238,19 @@ __global__ void guarded(const float *x, float *y, int rows) {
     y[r * 16 + c] = c < 8 ? t[c] : 0.0f;
 }
 """
+CHAINED = """
+__global__ void chained(const float *x, float *y, int rows) {
+  int r = blockIdx.x * blockDim.x + threadIdx.x;
+  if (r >= rows) return;
+  float t[16], u[16];
+  for (int k = 0; k < 8; ++k)
+    t[k] = x[r * 16 + k] - x[r * 16 + 15 - k];
+  for (int k = 0; k < 16; ++k)
+    u[k] = k < 8 ? t[k] : x[r * 16 + k];
+  for (int c = 0; c < 16; ++c)
+    y[r * 16 + c] = c > 3 ? u[c] : 0.0f;
+}
+"""
 UNFILLED = GUARDED.replace("c < 8 ? t[c] : 0.0f", "t[c]")
 """Of which half the sums are of what was never written."""
 
@@ -249,6 +275,18 @@ def test_what_is_computed_again_is_chosen_as_what_was_stored() -> None:
 def test_only_what_is_read_is_computed_again() -> None:
     assert proved(lifted(GUARDED), target(GUARDED, "inline(t)"), rows=2)
     assert "E-EXPR" in codes(verdict(GUARDED, "inline(t)", in_place(lambda first: first)))
+
+
+def test_a_guard_around_what_is_computed_again_is_asked_where_it_is() -> None:
+    assert proved(lifted(CHAINED), target(CHAINED, "inline(t)\ninline(u)"), rows=2)
+
+    def always(s: Stmt) -> Stmt | None:
+        return replace(s, value=map_expr(s.value, unguarded)) if isinstance(s, Store) else None
+
+    def unguarded(e: Expr) -> Expr:
+        return e.then if isinstance(e, Select) and isinstance(e.orelse, Load) else e
+
+    assert codes(verdict(CHAINED, "inline(t)\ninline(u)", always)) == {"E-EXPR"}
 
 
 def test_what_was_never_written_is_not_computed_again() -> None:
