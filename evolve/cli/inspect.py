@@ -20,7 +20,7 @@ def command(
     from evolve.cli.output import Output
     from evolve.devices.grounds import grounds_of
     from evolve.events.schema import as_json
-    from evolve.report.outline import outline
+    from evolve.report.inspected import inspected
 
     with Output(json) as output:
         problem = open_problem(problem_request(kernel, entry, workload, device, numerics))
@@ -29,8 +29,6 @@ def command(
         rests_on = grounds_of(target.profile) if target.timing == "estimated" else None
         if output.as_json:
             output.document(seen | {"rests_on": rests_on.to_json() if rests_on else None})
-        # The summary above the outline is the kernel's IR already.
-        kernels = [{n: v for n, v in k.items() if n != "ir"} for k in seen["kernels"]]
         told = rests_on.lines() if rests_on else []
-        output.text("\n".join([problem.info().summary, *outline(seen | {"kernels": kernels}), *told]))
+        output.text("\n".join([*inspected(seen, problem.info().summary), *told]))
         return 0

@@ -66,9 +66,12 @@ def counted(run: Variables, s: ctree.Loop) -> Head:
         if any(op not in ("<", "<=") for op, _ in conditions):
             raise RefusalError(s.line, "loop over threads", "it must go up, to a bound with < or <=")
         start, step = Int(lane.start, start.type), Int(constant(lane.step), step.type)
+    step = Int(run.threads.sized(step.poly), step.type, step.duties)
     k = step.poly.constant or 0
     if not k:
-        raise RefusalError(s.line, "for loop", "its step is not a constant")
+        launched = any(name.startswith(("$blockDim", "$gridDim")) for name in step.poly.names())
+        why = ", as long as the size of a block or grid is not known" if launched else ""
+        raise RefusalError(s.line, "for loop", f"its step is not a constant{why}")
     if type_ in (DType.U32, DType.U64) and k < 0:
         raise RefusalError(s.line, "for loop", "an unsigned variable that counts down may wrap around")
     if first is not None:

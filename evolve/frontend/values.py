@@ -136,6 +136,26 @@ class Threads:
                 else:
                     out = out + Poly(((m, c),))
             p = self._literal(out, b_atom, t_atom, axis)
+        return self._apart(p)
+
+    def _apart(self, p: Poly) -> Poly:
+        """`p` with the grid-wide index in its two parts again where a thread's own index stands beside it.
+
+        As in blockIdx * blockDim * 4 + threadIdx, tiles of several blocks; where the launch tells their size.
+        """
+        for axis, size in self.launched.items():
+            b, t = thread("blockIdx", axis), thread("threadIdx", axis)
+            whole = p.coefficient(grid_index(axis).terms[0][0][0])
+            if whole is not None and whole[0].terms and t.terms[0][0][0] in whole[1].atoms():
+                p = whole[1] + whole[0] * (b * constant(size) + t)
+        return p
+
+    def sized(self, p: Poly) -> Poly:
+        """`p` with the sizes of blocks that the launch tells."""
+        for axis, size in self.launched.items():
+            parts = p.coefficient(thread("blockDim", axis).terms[0][0][0])
+            if parts is not None:
+                p = parts[1] + parts[0] * constant(size)
         return p
 
     def _literal(self, p: Poly, block: Expr, lane: Expr, axis: int) -> Poly:

@@ -7,5 +7,5 @@
 `arms`      the part that each agent and model had
 `conversation`  what was said to a model, and what it cost
 `timing`   how a time was measured
-`outline`  JSON data as an indented list; `units` numbers, and text made harmless for a terminal
+`inspected` a kernel as the tool sees it; `units` numbers, and text made harmless for a terminal
 """

@@ -203,7 +203,7 @@ def test_inspect(call: Call) -> None:
     assert status == 0
     names = "buffers features kernels loops rests_on sol workload"
     assert sorted(json.loads(out)) == names.split()
-    assert "rows: 4" in call("inspect", "--kernel", "fake.cu")[1]
+    assert "timed at rows=4" in call("inspect", "--kernel", "fake.cu")[1]
 
 
 BAD_CALLS = [

@@ -12,7 +12,6 @@ from rich.console import Console
 from evolve.events.log import read_log
 from evolve.report.display import PlainDisplay, make_display
 from evolve.report.live import LiveDisplay
-from evolve.report.outline import outline
 from evolve.report.progress import Progress
 from evolve.report.table import final_table
 from evolve.report.units import duration, microseconds
@@ -151,8 +150,3 @@ def test_microseconds(value: float | None, text: str) -> None:
 )
 def test_duration(seconds: float, text: str) -> None:
     assert duration(seconds) == text
-
-
-def test_outline() -> None:
-    value = {"a": 1.5, "b": [1, 2], "c": {"d": [{"e": 1, "f": []}]}}
-    assert list(outline(value)) == ["a: 1.5", "b: 1, 2", "c:", "  d:", "    - e: 1", "      f: -"]

@@ -133,4 +133,5 @@ class FakeProblem:
 
     def inspect(self) -> dict[str, object]:
         empty: dict[str, object] = {key: [] for key in ("kernels", "loops", "buffers")}
-        return empty | {"features": {"loops": 1}, "workload": {"rows": 4}, "sol": {"time_us": SOL_US}}
+        sol = {"sizes": {"rows": 4}, "time_us": SOL_US, "text": [f"{SOL_US} us attainable"]}
+        return empty | {"features": {}, "workload": {"timed": [{"rows": 4}]}, "sol": [sol]}

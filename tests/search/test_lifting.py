@@ -9,6 +9,7 @@ from evolve.ir.errors import EvolveError
 from evolve.ir.printer import print_expr
 from evolve.search.lifting import lifted_as_said
 from evolve.search.problem import ProblemRequest
+from tests.frontend.differential import assert_same
 
 HEAD = "__global__ void k(const float *x, float *y, int n)"
 STRIDED = (
@@ -31,6 +32,36 @@ def test_the_launch_of_a_workload_is_the_one_to_lift_with(kernel: str, where: st
     assert lifted.launch is not None and lifted.launch.name == "the workload's launch"
     grids = [print_expr(g[0]) for g in (lifted.launch.grid, workload.launch.grid)]
     assert grids == ["(n + 255) // 256"] * 2
+
+
+TILED = HEAD + (
+    "{ int first = blockIdx.x * blockDim.x * 4 + threadIdx.x;"
+    "  for (int j = 0; j < 4; j++) { int p = first + j * blockDim.x; if (p < n) y[p] = x[p] + p; } }"
+)
+ROWS = (
+    "__global__ void k(const float *x, float *y, int rows, int cols)"
+    "{ int c = blockIdx.x * 32 + threadIdx.x, r = blockIdx.y * 32 + threadIdx.y;"
+    "  for (int j = 0; j < 32; j += blockDim.y)"
+    "    if (c < cols && r + j < rows) y[(r + j) * cols + c] = 2.0f * x[(r + j) * cols + c]; }"
+)
+SEVERAL = {
+    TILED: ('[launch]\ngrid = ["(n + 1023) / 1024"]\nblock = [256]\n', ["n"]),
+    ROWS: (
+        '[launch]\ngrid = ["(cols + 31) / 32", "(rows + 31) / 32"]\nblock = [32, 8]\n',
+        ["rows", "cols"],
+    ),
+}
+
+
+@pytest.mark.parametrize("kernel", SEVERAL)
+def test_tiles_of_several_blocks_are_known_once_the_launch_is(kernel: str) -> None:
+    launch, extents = SEVERAL[kernel]
+    lifted, _ = lifted_as_said(request(kernel, launch))
+    assert [[print_expr(e) for e in b.extents] for b in lifted.kernel.buffers] == [extents, extents]
+    assert assert_same(lifted) > 2
+    with pytest.raises(CannotLiftError) as caught:
+        lifted_as_said(request(kernel))
+    assert "[launch]" in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize("kernel", [STRIDED, WHOLE])
