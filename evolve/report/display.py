@@ -86,6 +86,7 @@ class PlainDisplay:
 
     def __init__(self) -> None:
         self._progress = Progress()
+        self._best_us: float | None = None
 
     def announce(self, folder: Path, info: ProblemInfo) -> None:
         """Prints the opening."""
@@ -101,13 +102,14 @@ class PlainDisplay:
         if body.kind == "baseline":
             self._say(f"baseline: {_standing(body.time_us, body.fitness)}")
         elif isinstance(body, Champion):
-            self._say(f"candidate {body.proposal}: {_standing(body.time_us, body.fitness)}")
+            self._say(f"candidate {body.proposal}: {_standing(body.time_us, body.fitness)}{self._gain(body)}")
+            self._best_us = body.time_us
         elif isinstance(body, Result) and body.status in FAILED:
             self._say(failure(body))
         elif isinstance(body, Result) and body.status == "scored" and state.scored % 10 == 0:
             left = progress.time_left_s()
-            rest = f"; about {duration(left)} left" if left is not None else ""
-            counts = funnel_text({stage: state.funnel[stage] for stage in FUNNEL})
+            rest = f"; about {duration(left)} left" if left else ""
+            counts = funnel_text({stage: state.funnel[stage] for stage in FUNNEL if stage != "scored"})
             self._say(f"{state.scored} of {state.settings.budget} scored ({counts}){rest}")
         elif isinstance(body, Asked) and body.failed == "for-good":
             self._say(f"no longer asked: {body.why}")
@@ -116,6 +118,13 @@ class PlainDisplay:
         elif isinstance(body, Examined):
             for line in examined_lines(body.model_dump()):
                 self._say(line)
+
+    def _gain(self, best: Champion) -> str:
+        """By how much it is faster, where the rounded times do not show it."""
+        before = self._best_us
+        if before is None or microseconds(before) != microseconds(best.time_us):
+            return ""
+        return f" ({(before / best.time_us - 1.0) * 100.0:.2g} % faster)"
 
     def _say(self, line: str) -> None:
         print(harmless(line), file=sys.stderr, flush=True)

@@ -14,6 +14,8 @@ from evolve.report.timing import timing_lines
 from evolve.report.units import microseconds
 
 _MOST_FAILURES = 12
+_OPERATORS = {"answer": "the agent's changes to good programs"}
+"""What does not say what it means."""
 
 
 def run_text(story: Mapping[str, Any]) -> str:
@@ -22,7 +24,7 @@ def run_text(story: Mapping[str, Any]) -> str:
     lines = [
         f"{story['kernel']} on {device['kind']}:{device['profile']}, times {device['timing']}",
         f"stopped: {STOPPED.get(story['stopped'], story['stopped'])}",
-        f"funnel: {funnel_text(story['funnel'])}; {story['cells']} kinds of programs in the archive",
+        f"funnel: {funnel_text(story['funnel'])}; the best of {story['cells']} kinds are kept to go on with",
         f"baseline {microseconds(story['baseline']['time_us'])}, "
         f"{story['baseline']['fitness']:.3f} of the speed of light",
         *probed_lines(story.get("probed") or ()),
@@ -44,7 +46,8 @@ def run_text(story: Mapping[str, Any]) -> str:
         lines.append(f"and {len(failures) - _MOST_FAILURES} more; `show --json` has all")
     if story["operators"]:
         lines.append("how programs were made, and what became of them:")
-    lines += [f"    {operator}: {funnel_text(row)}" for operator, row in story["operators"].items()]
+    for operator, row in story["operators"].items():
+        lines.append(f"    {_OPERATORS.get(operator, operator)}: {funnel_text(row)}")
     lines += effect_lines(story.get("effects") or ())
     return "\n".join(lines)
 

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from evolve.events.log import read_log
+from evolve.events.schema import Champion
 from evolve.report.display import PlainDisplay, make_display
 from evolve.report.live import LiveDisplay
 from evolve.report.progress import Progress
@@ -44,6 +45,8 @@ def test_plain_lines(folder: RunFolder, capsys: pytest.CaptureFixture[str]) -> N
     assert [line.split(" scored")[0] for line in lines if " scored (" in line] == [
         f"{n} of 40" for n in (10, 20, 30, 40)
     ]
+    assert not any(" left" in line for line in lines if line.startswith("40 of 40"))
+    assert not any(" scored" in line.split("(")[1] for line in lines if " scored (" in line)
     for status in ("compile failed", "incorrect", "quarantined"):
         assert any(re.match(rf"candidate \d+: {status}: \w", line) for line in lines), status
     assert lines[-1] == "stopped: the budget is spent"
@@ -54,6 +57,19 @@ def test_recorded_events_are_not_told_again(folder: RunFolder, capsys: pytest.Ca
     for event in read_log(folder.log).events:
         display.observe(event.body, True)
     assert capsys.readouterr().err == ""
+
+
+def test_what_is_faster_by_less_than_is_shown_says_by_how_much(
+    folder: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    display = PlainDisplay()
+    events = [event.body for event in read_log(folder.log).events]
+    for body in events:
+        display.observe(body, False)
+    assert "% faster" not in capsys.readouterr().err
+    last = [body for body in events if isinstance(body, Champion)][-1]
+    display.observe(last.model_copy(update={"time_us": last.time_us / 1.0001}), False)
+    assert capsys.readouterr().err.endswith("of the speed of light (0.01 % faster)\n")
 
 
 def test_no_terminal_no_cursor_games() -> None:
