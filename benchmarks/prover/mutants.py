@@ -170,7 +170,8 @@ def mutants(name: str) -> Iterator[Mutant]:
     """All of a module."""
     module = _module(name)
     tree = ast.parse(inspect.getsource(module))
-    for n, node in enumerate(ast.walk(tree)):
+    # Operators stand nowhere: one object serves in all trees.
+    for n, node in enumerate(node for node in ast.walk(tree) if hasattr(node, "lineno")):
         node._number = n  # type: ignore[attr-defined]
     seen: Counter[str] = Counter()
     for function, definition in _definitions(tree):
@@ -263,13 +264,16 @@ def _named(e: ast.AST, name: str) -> bool:
     return isinstance(e, ast.Name) and e.id == name
 
 
-def apply(m: Mutant) -> None:
-    """Makes this process's prover the mutant."""
-    module = _module(m.module)
+def apply(m: Mutant, code: CodeType) -> None:
+    """Makes this process's prover the mutant, which has this code."""
+    _function(_module(m.module), m.function).__code__ = code
+
+
+def code_of(m: Mutant) -> CodeType:
+    """Of its function."""
     flags = importlib.import_module("__future__").annotations.compiler_flag
-    code = compile(m.tree(), str(module.__file__), "exec", flags, True)
-    new = next(c for c in _codes(code) if c.co_qualname == m.function)
-    _function(module, m.function).__code__ = new
+    code = compile(m.tree(), str(_module(m.module).__file__), "exec", flags, True)
+    return next(c for c in _codes(code) if c.co_qualname == m.function)
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -446,6 +450,7 @@ def _survey(item: pytest.Item) -> tuple[float | None, Lines]:
 def _start(trial: Trial, end: float) -> tuple[int, int]:
     """A child that tries a mutant: its process, and a pipe from which the test that fails, and how many did
     not, can be read."""
+    code = code_of(trial.mutant)
     read, write = os.pipe()
     child = os.fork()
     if child:
@@ -456,7 +461,7 @@ def _start(trial: Trial, end: float) -> tuple[int, int]:
     try:
         signal.setitimer(signal.ITIMER_PROF, HANGS)  # the machine may have other things to do
         most = time.process_time() + SECONDS[trial.turn]
-        apply(trial.mutant)
+        apply(trial.mutant, code)
         forget()
         for item in trial.items[trial.done :]:
             if time.process_time() > most or time.monotonic() > end + LAST:

@@ -23,3 +23,8 @@ def test_an_entry_of_what_is_no_mutant_is_an_error(
         mutants.main()
     assert ended.value.code == 2
     assert "order.nobody: without `x` of x or y" in capsys.readouterr().err
+
+
+def test_a_mutant_is_made_of_its_own_module_whatever_was_read_since() -> None:
+    made = [m for name in mutants.MODULES for m in mutants.mutants(name)]
+    assert all(mutants.code_of(m) for m in made if m.module in ("limits", "schedule", "order"))
