@@ -1,12 +1,13 @@
 """Mutation of the prover: whichever of its checks is removed, does some test fail?
 
-    python -m benchmarks.prover.mutants [--jobs N] [--seconds S] [--out FILE.json]
+    python -m benchmarks.prover.mutants [--of frontend] [--jobs N] [--seconds S] [--out FILE.json]
         [--modules MODULE ...] [--kinds KIND ...] [--only SUBSTRING] [--again] [--missing] [--tests TEST ...]
 
 The record is written as it grows. When the time is over, or with any of the options of the second line, it
 is brought up to date in part; it says which mutants are of which commit.
 
-A mutant is `evolve.legality` with one thing taken out:
+A mutant is `evolve.legality`, or with `--of frontend` what says how long arrays are and what their indices
+may be, with one thing taken out:
 
     finding       a finding not reported, an error not raised
     condition     one operand of an `and` or `or` (of a condition: none is a constant that stands in for what
@@ -62,7 +63,12 @@ MODULES = (
 )  # fmt: skip
 """Those that decide; placing barriers and wording are not among them."""
 PACKAGES = {"compile": "evolve.compiler"}
-"""Of the modules that are not in `evolve.legality`."""
+"""Of the modules that are not in `evolve.legality`; `frontend.x` is in `evolve.frontend`."""
+FRONTEND = tuple(
+    f"frontend.{x}" for x in ("addresses", "dense", "lengths", "premises", "prove", "tidy", "words")
+)
+"""What decides how long an array is taken to be, what is assumed of its elements, and what lies within it: a
+copy behind an end, or a check that is not made, starts there."""
 TESTS = (
     "tests/compiler/test_compile.py",
     "tests/compiler/test_explain.py::test_each_reason_is_blamed_on_its_own_statement",
@@ -108,8 +114,26 @@ TESTS = (
     "tests/transforms/test_reuse.py",
     "tests/transforms/test_scans.py",
 )
+FRONTEND_TESTS = (
+    "tests/frontend/test_atomics.py",
+    "tests/frontend/test_bytes.py",
+    "tests/frontend/test_extents.py",
+    "tests/frontend/test_geometry.py",
+    "tests/frontend/test_index_arrays.py",
+    "tests/frontend/test_lengths.py",
+    "tests/frontend/test_meaning.py",
+    "tests/frontend/test_prove.py",
+    "tests/frontend/test_refusals.py",
+    "tests/frontend/test_strides.py",
+    "tests/frontend/test_variants.py",
+)
+SUBJECTS = {"prover": (MODULES, TESTS), "frontend": (FRONTEND, FRONTEND_TESTS)}
+"""Modules and the tests that judge what they decide."""
 FINDINGS = ("refuted", "unknown", "Finding", "_from_error")
-ERRORS = ("ModelError", "FlowError", "MismatchError", "NonAffineError", "WrongError")
+ERRORS = (
+    "ModelError", "FlowError", "MismatchError", "NonAffineError", "RefusalError", "UnknownError",
+    "WrongError",
+)  # fmt: skip
 REFUSALS = ("Compiled",)
 NARROWING = (
     "intersect", "intersect_domain", "intersect_params", "intersect_range", "subtract", "subtract_range",
@@ -185,7 +209,8 @@ def mutants(name: str) -> Iterator[Mutant]:
 
 
 def _module(name: str) -> ModuleType:
-    return importlib.import_module(f"{PACKAGES.get(name, 'evolve.legality')}.{name}")
+    package = "evolve" if "." in name else PACKAGES.get(name, "evolve.legality")
+    return importlib.import_module(f"{package}.{name}")
 
 
 def _definitions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
@@ -224,16 +249,26 @@ def _changes(definition: ast.FunctionDef) -> Iterator[tuple[str, str, ast.AST, a
             yield "finding", f"not refused: if {ast.unparse(node.test)[:80]}", node, ast.Pass()
         if isinstance(node, ast.If):
             test = " ".join(ast.unparse(node.test).split())[:80]
-            if isinstance(node.body[0], ast.Continue) or (
-                isinstance(node.body[0], ast.Return) and not _has(node.body[0], FINDINGS)
-            ):
+            if _is_exit(node.body[0]):
                 yield "condition", f"always: if {test}", node.test, ast.Constant(True)
+            if _is_exit(node.body[-1]) and not _is_any(node.test) and not _has(node, REFUSALS):
+                yield "condition", f"never: if {test}", node.test, ast.Constant(False)
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
             and node.func.attr in NARROWING
         ):
             yield "restriction", f"{short}", node, node.func.value
+
+
+def _is_exit(s: ast.stmt) -> bool:
+    """Whether a statement goes on elsewhere and reports nothing."""
+    return isinstance(s, ast.Continue) or (isinstance(s, ast.Return) and not _has(s, FINDINGS))
+
+
+def _is_any(e: ast.expr) -> bool:
+    """Whether a condition has operands of which each is reason enough: each is left out by itself."""
+    return isinstance(e, ast.BoolOp) and isinstance(e.op, ast.Or)
 
 
 def _calls(e: ast.AST | None, names: tuple[str, ...]) -> bool:
@@ -307,7 +342,7 @@ Lines = set[tuple[str, int]]
 def watched(passed: Lines) -> Iterator[None]:
     """Notes the prover's lines that are passed meanwhile."""
 
-    files = {str(_module(name).__file__): name for name in MODULES}
+    files = {str(_module(name).__file__): name for name in (*MODULES, *FRONTEND)}
 
     def trace(frame: FrameType, event: str, arg: Any) -> Any:
         name = files.get(frame.f_code.co_filename)
@@ -357,7 +392,7 @@ class Plugin:
 
     def __init__(
         self,
-        chosen: Callable[[Mutant], bool],
+        chosen: list[Mutant],
         known: dict[str, dict[str, Any]],
         jobs: int,
         end: float,
@@ -374,7 +409,7 @@ class Plugin:
         print(f"{len(self.tests)} tests in {time.monotonic() - start:.0f} s", flush=True)
         gc.collect()
         gc.freeze()
-        todo = [Trial(m) for name in MODULES for m in mutants(name) if self.chosen(m)]
+        todo = [Trial(m) for m in self.chosen]
         todo.sort(key=lambda t: KINDS.index(t.mutant.kind))
         later: list[Trial] = []
         under_way: dict[int, tuple[Trial, int]] = {}
@@ -479,7 +514,8 @@ def _start(trial: Trial, end: float) -> tuple[int, int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--only", default="")
-    parser.add_argument("--modules", nargs="+", choices=MODULES, default=list(MODULES))
+    parser.add_argument("--of", choices=tuple(SUBJECTS), default="prover")
+    parser.add_argument("--modules", nargs="+", default=[])
     parser.add_argument("--tests", nargs="+", default=[], help="instead of all that judge verdicts")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="until no more are tried")
@@ -487,13 +523,16 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="only those that survived in an earlier --out")
     parser.add_argument("--missing", action="store_true", help="only those that an earlier --out lacks")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
-    parser.add_argument(
-        "--out", type=Path, default=Path(__file__).parents[1] / "results" / "prover-mutants.json"
-    )
+    parser.add_argument("--out", type=Path, help="instead of benchmarks/results/prover-mutants.json, or of")
     args = parser.parse_args()
-    there = {m.id: m.kind for name in MODULES for m in mutants(name)}
-    if stale := [k for k in EQUIVALENT if k not in there]:
+    modules, tests = SUBJECTS[args.of]
+    if others := set(args.modules) - set(modules):
+        parser.error(f"{', '.join(sorted(others))}: the modules are {', '.join(modules)}")
+    args.out = args.out or Path(__file__).parents[1] / "results" / f"{args.of}-mutants.json"
+    every = {m.id: m for name in (*MODULES, *FRONTEND) for m in mutants(name)}
+    if stale := [k for k in EQUIVALENT if k not in every]:
         parser.error("equivalent.toml has what is no mutant any more:\n  " + "\n  ".join(stale))
+    there = {m.id: m.kind for m in every.values() if m.module in modules}
     end = time.monotonic() + args.seconds
     commit = (
         args.commit
@@ -504,7 +543,7 @@ def main() -> None:
 
     def chosen(m: Mutant) -> bool:
         return (
-            m.module in args.modules
+            m.module in (args.modules or modules)
             and args.only in m.id
             and m.kind in args.kinds
             and (not args.again or m.id in left)
@@ -514,18 +553,18 @@ def main() -> None:
     def keep(found: dict[str, dict[str, Any]]) -> None:
         new = {k: {**v, "commit": commit.strip()} for k, v in found.items()}
         results = {k: v for k, v in sorted({**known, **new}.items()) if k in there}
-        args.out.write_text(json.dumps(document(results, there), indent=1) + "\n")
+        args.out.write_text(json.dumps(document(args.of, results, there), indent=1) + "\n")
 
-    plugin = Plugin(chosen, known, args.jobs, end, keep)
-    tests = args.tests or TESTS
-    status = pytest.main(["-o", "addopts=", "-q", "-p", "no:cacheprovider", "-s", *tests], plugins=[plugin])
+    plugin = Plugin(list(filter(chosen, every.values())), known, args.jobs, end, keep)
+    options = ["-o", "addopts=", "-q", "-p", "no:cacheprovider", "-s"]
+    status = pytest.main([*options, *(args.tests or tests)], plugins=[plugin])
     if not plugin.results:
         sys.exit(int(status) or 1)
     written = json.loads(args.out.read_text())
     print(json.dumps({k: v for k, v in written.items() if k in ("kinds", "all", "kill_rate")}))
 
 
-def document(results: dict[str, dict[str, Any]], there: Mapping[str, str]) -> dict[str, Any]:
+def document(of: str, results: dict[str, dict[str, Any]], there: Mapping[str, str]) -> dict[str, Any]:
     """The record of these mutants, of which `there` gives all with their kinds."""
     survivors = {k: v for k, v in results.items() if not v["killed_by"]}
     tally = Counter((v["kind"], bool(v["killed_by"]), k in EQUIVALENT) for k, v in results.items())
@@ -543,7 +582,7 @@ def document(results: dict[str, dict[str, Any]], there: Mapping[str, str]) -> di
     total = {key: sum(v[key] for v in kinds.values()) for key in next(iter(kinds.values()))}
     return {
         "what": (__doc__ or "").strip().split("\n")[0],
-        "command": "python -m benchmarks.prover.mutants",
+        "command": f"python -m benchmarks.prover.mutants{'' if of == 'prover' else f' --of {of}'}",
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "commits": dict(Counter(v["commit"] for v in results.values())),
         "kinds": kinds,

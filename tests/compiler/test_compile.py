@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from evolve.compiler.compile import compile_program
+from evolve.compiler.compile import compile_program, finish
 from evolve.dsl.parser import parse
+from evolve.ir.stmt import For
+from evolve.ir.types import LoopKind
+from evolve.ir.visit import walk
 from evolve.legality.verdict import Limits
 from tests.illegal.lifted import source
 
@@ -41,3 +44,15 @@ def test_a_reason_is_blamed_on_who_brought_it_though_others_kept_it_from_being_s
 
     assert blamed(text) == [("E-THREADS", 4)]
     assert blamed(f"{text}\nlaunch_bounds(64)") == [("E-ORDER", 2)]
+
+
+def test_places_in_the_source_are_for_who_asks_for_blame() -> None:
+    text = parse("bind(i, thread.x)")
+    for blame in (False, True):
+        found = compile_program(source("transpose"), text, Limits(), blame=blame).verdict.diagnostics
+        assert found and all(bool(d.spans) == blame for d in found)
+
+
+def test_loops_that_nobody_bound_run_in_order() -> None:
+    loops = [s.stmt for s in walk(finish(source("transpose").kernel).body) if isinstance(s.stmt, For)]
+    assert [x.kind for x in loops] == [LoopKind.SERIAL] * 2

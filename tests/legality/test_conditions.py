@@ -173,6 +173,16 @@ def test_what_no_choice_asks_for_needs_no_place_in_the_source() -> None:
     assert prove(k, finish(k)).proved
 
 
+def test_what_no_choice_asks_for_needs_no_place_at_all() -> None:
+    """Of a local array of four, beside n elements."""
+    i, k = var("i"), var("k")
+    four = Select(compare(BinaryOp.LT, i, 4), ld("t", i), Const(0.0, F32), F32)
+    fill = loop("k", index(4), Store("t", (k,), ld("x", i), origin("S0", "i", "k")))
+    body = (Alloc(buf("t", index(4), space=Space.REGISTER)), fill, Store("y", (i,), four, origin("S1", "i")))
+    start = of_x(loop("i", var("n"), *body, kind=LoopKind.PARALLEL))
+    assert prove(start, finish(start)).proved
+
+
 def test_iterations_of_a_loop_in_order_may_touch_the_same_cells() -> None:
     """Diagonals: y[r + c] is of several (r, c), in one r of one c alone."""
     r, c, n = var("r"), var("c"), var("n")

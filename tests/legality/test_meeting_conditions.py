@@ -139,6 +139,31 @@ def test_what_is_combined_is_held_by_the_threads_that_are_counted() -> None:
     assert any(partial in m for m in combining(lambda s, leaf: ld("own", var(s.var)), Alloc(own), fill))
 
 
+def test_all_that_is_combined_goes_into_one_element() -> None:
+    """Turn by turn each would go into one of its own; threads that combine together have one total."""
+    totals = buf("totals", index(64), space=Space.REGISTER)
+    fill = loop("fill", index(64), Store("totals", (var("fill"),), Const(-0.0, DType.F32)))
+
+    def one(s: Stmt) -> tuple[Stmt, ...] | None:
+        if not isinstance(s, For) or not s.kind.is_combine:
+            return None
+        (leaf,) = s.body.stmts
+        assert isinstance(leaf, Reduce)
+        each = replace(leaf, buffer="totals", indices=(var(s.var),))
+        return (Alloc(totals), fill, replace(s, body=Block((each,))))
+
+    assert messages("row_sum", edited(good("row_sum", 0), one), "E-COMBINE")
+
+
+def test_what_is_combined_lies_in_registers() -> None:
+    def one(s: Stmt) -> Stmt | None:
+        if isinstance(s, Alloc) and s.buffer.name.endswith("_part"):
+            return replace(s, buffer=replace(s.buffer, space=Space.SHARED))
+        return None
+
+    assert messages("row_sum", edited(good("row_sum", 0), one), "E-COMBINE")
+
+
 def test_nothing_stands_beside_what_is_combined() -> None:
     def together(s: For) -> Stmt:
         (leaf,) = s.body.stmts

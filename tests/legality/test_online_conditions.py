@@ -87,6 +87,12 @@ def test_as_the_transform_leaves_it_it_is_proved() -> None:
     assert verdict.proved, verdict.diagnostics
 
 
+def test_a_sum_to_which_nothing_is_added_yet_is_what_it_starts_with() -> None:
+    early = PEAKS.replace("mean = 0.0f;", "mean = 0.0f;\n    p[r] = sum;")
+    start = lift("peaks.cu", text=early).kernel
+    assert prove(start, finish(apply_program(start, parse(PROGRAM)).kernel)).proved
+
+
 def _ends(s: Stmt) -> bool:
     found = rescaling(s) if isinstance(s, Leaf) else None
     return found is not None and found.ends

@@ -202,3 +202,14 @@ def test_such_rows_in_another_order_are_refused() -> None:
     assert prove(start, target).proved
     verdict = prove(start, target, EXACT)
     assert {d.code for d in verdict.diagnostics} == {"E-ORDER"}
+
+
+def test_what_is_missing_in_any_order_is_said_to_be_missing() -> None:
+    """It is no matter of the contract where nothing stands in its place."""
+    k = source("row_sum").kernel
+
+    def one(s: Stmt) -> tuple[Stmt, ...] | None:
+        return () if isinstance(s, Store) and s.buffer == "out" else None
+
+    missing = finish(replace(k, body=rewrite(k.body, one)))
+    assert [d.code for d in prove(k, missing, EXACT).diagnostics] == ["E-COVERAGE"]

@@ -9,11 +9,14 @@ import pytest
 
 from evolve.compiler.compile import finish
 from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Load, add, index, sub, var
+from evolve.ir.kernel import Kernel, Scalar
 from evolve.ir.stmt import Alloc, Barrier, Block, For, Reduce, Stmt, Store
-from evolve.ir.types import LoopKind, Space
+from evolve.ir.types import SUM, DType, LoopKind, Space
 from evolve.ir.visit import loads, map_block_exprs, map_expr, rewrite, variables
 from evolve.legality.prove import prove
 from evolve.legality.verdict import Status, Verdict
+from tests.kernels_ir import buf, checked, ld, origin
+from tests.kernels_ir import loop as nested
 from tests.legality.changed import Change, source, target, verdict
 
 BLUR = """
@@ -398,3 +401,51 @@ def test_a_sum_is_no_expression() -> None:
 
     wrong = replace(made, body=rewrite(made.body, value("y", one)))
     assert "E-EXPR" in codes(prove(source(MEAN), wrong))
+
+
+def of_rows(*body: Stmt) -> Kernel:
+    """A thread for each row of x, which is stored into y in the end."""
+    rows, cols = var("rows"), var("cols")
+    arrays, nest = (buf("x", rows, cols), buf("y", rows)), nested("r", rows, *body, kind=LoopKind.PARALLEL)
+    sizes = (Scalar("rows", DType.I32, True), Scalar("cols", DType.I32, True))
+    return checked(Kernel("of_rows", ("x", "y", "rows", "cols"), arrays, sizes, Block((nest,))))
+
+
+def with_result(k: Kernel, value: Expr) -> Kernel:
+    """Another value stored into y, everything else as it is."""
+
+    def one(s: Stmt) -> Stmt | None:
+        return replace(s, value=value) if isinstance(s, Store) and s.buffer == "y" else None
+
+    return finish(replace(k, body=rewrite(k.body, one)))
+
+
+def test_what_was_added_since_belongs_to_a_value() -> None:
+    """The store that is found is not all of it, whoever else adds the rest."""
+    first, second = (ld("x", var("r"), index(c)) for c in (0, 1))
+    k = of_rows(
+        Alloc(buf("t", space=Space.REGISTER)),
+        Store("t", (), first, origin("S0", "r")),
+        Reduce("t", (), SUM, second, origin("S1", "r")),
+        Store("y", (var("r"),), ld("t"), origin("S2", "r")),
+    )
+    assert prove(k, finish(k)).proved
+    assert codes(prove(k, with_result(k, first))) == {"E-EXPR"}
+
+
+def test_a_value_handed_on_without_end_is_not_followed() -> None:
+    """Two registers take turns in keeping it, as often as a size says: right, and more than is looked for."""
+    first = ld("x", var("r"), index(0))
+    k = of_rows(
+        *(Alloc(buf(name, space=Space.REGISTER)) for name in "tu"),
+        Store("u", (), first, origin("S0", "r")),
+        nested(
+            "k",
+            var("cols"),
+            Store("t", (), ld("u"), origin("S1", "r", "k")),
+            Store("u", (), ld("t"), origin("S2", "r", "k")),
+        ),
+        Store("y", (var("r"),), ld("u"), origin("S3", "r")),
+    )
+    assert prove(k, finish(k)).proved
+    assert codes(prove(k, with_result(k, first))) == {"E-EXPR"}

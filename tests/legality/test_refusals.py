@@ -74,6 +74,11 @@ def test_shared_memory_exceeded() -> None:
     assert str(64 * 65 * 4) in v.diagnostics[0].message
 
 
+def test_registers_take_no_shared_memory() -> None:
+    """Eight warps exchange what they have combined; the row lies in registers."""
+    assert prove(lifted.softmax(), scheduled.softmax_block(), Limits(shared_bytes=64)).proved
+
+
 def test_grid_extent_depends_on_a_block() -> None:
     target = edit(scheduled.transpose_tiled(), at_loop("j.o", extent(add(var("i.o"), 1))))
     refused(lifted.transpose(), target, "E-GRID")
