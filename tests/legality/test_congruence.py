@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import islpy as isl
+import numpy as np
 import pytest
 
 from evolve.frontend.lift import lift
@@ -20,6 +21,7 @@ from evolve.legality.flow import Flow
 from evolve.legality.model import Model
 from evolve.legality.prove import prove
 from evolve.legality.verdict import Status, Verdict
+from tests.interpreter import run
 from tests.kernels_ir import F32, buf, checked, ld, loop, op, origin
 from tests.transforms.fixtures import KERNELS
 
@@ -302,8 +304,12 @@ def test_what_is_computed_for_more_may_stand_for_it() -> None:
         return ld("v", Const(3, DType.INDEX)) if isinstance(e, Load) and e.buffer == "w" else e
 
     k = halves()
-    assert prove(k, without(k, {"S3"}, of_v)).proved
-    assert prove(k, without(k, {"S3"}, of_another)).status is Status.REFUTED
+    right, wrong = (without(k, {"S3"}, f) for f in (of_v, of_another))
+    x = np.arange(24.0).reshape(3, 8)
+    want, *got = (run(f, {"x": x}, {"rows": 3, "cols": 8})["y"].tolist() for f in (k, right, wrong))
+    assert got[0] == want != got[1]
+    assert prove(k, right).proved
+    assert prove(k, wrong).status is Status.REFUTED
 
 
 BY_LENGTH = """

@@ -19,7 +19,7 @@ from evolve.ir.kernel import Kernel
 from evolve.ir.scaled import exp_of_difference, rescaling, safe
 from evolve.ir.stmt import Alloc, Block, For, If, Leaf, Origin, Reduce, Stmt, Store
 from evolve.ir.types import SUM, Space
-from evolve.ir.visit import leaves, map_expr
+from evolve.ir.visit import leaves, map_block_exprs, map_expr, rewrite, substitute_block
 from evolve.legality.prove import prove
 from evolve.transforms.apply import apply_program
 from tests.interpreter import run
@@ -152,18 +152,42 @@ def _moved(s: Reduce) -> Origin:
     return replace(s.origin, instance=tuple(map_expr(e, _in_loop) for e in s.origin.instance))
 
 
+def with_large(s: Stmt) -> tuple[Stmt, ...] | None:
+    """Beside each sum's start."""
+    if not isinstance(s, Store) or s.buffer != "sum" or s.origin is None:
+        return None
+    large = Store("large", (), Const(1e30, F32), another(s))
+    return (s, Alloc(buf("large", space=Space.REGISTER)), large)
+
+
 def test_nor_does_it_start_above_them() -> None:
     """A large number that the source has, too."""
-
-    def with_large(s: Stmt) -> tuple[Stmt, ...] | None:
-        if not isinstance(s, Store) or s.buffer != "sum" or s.origin is None:
-            return None
-        large = Store("large", (), Const(1e30, F32), another(s))
-        return (s, Alloc(buf("large", space=Space.REGISTER)), large)
 
     start = edited(source(), with_large)
     k = before_the_sweep(edited(target(), with_large), factor("large"))
     assert_refused(start, k, "to a maximum below the one it had")
+
+
+def test_the_last_maximum_starts_like_the_source_s() -> None:
+    """Of the same elements and of a large number that the source has, too."""
+    sums = "for (int c = 0; c < cols; c++) sum += expf(x[r * cols + c] - top);"
+    start = edited(lift("sums.cu", text=f"{BEGINS}    {sums}\n    y[r] = sum;\n}}").kernel, with_large)
+    k = apply_program(start, parse(ROW_BY_LANES)).kernel
+    assert prove(start, finish(k)).proved
+
+    def of_large(e: Expr) -> Expr:
+        return ld("large") if e == ld("top") else e
+
+    def larger(s: Stmt) -> Stmt | tuple[Stmt, ...] | None:
+        if not isinstance(s, For) or s.var not in ("c.i.all", "c.i.scale"):
+            return None
+        if s.var == "c.i.scale":
+            return replace(s, body=map_block_exprs(s.body, lambda e: map_expr(e, of_large)))
+        body = substitute_block(s.body, {s.var: var("again")})
+        body = rewrite(body, lambda x: replace(x, buffer="large") if isinstance(x, Reduce) else None)
+        return (s, replace(s, var="again", body=body))
+
+    assert_refused(start, edited(k, larger), "ends with another maximum than the source has")
 
 
 # ---- exponents are the source's
@@ -202,6 +226,7 @@ def test_the_maximum_may_be_the_source_s_choice() -> None:
 
     start = edited(source(), one)
     assert prove(start, finish(target())).proved
+    assert not differ(start, target())
 
 
 def test_a_weight_may_come_after_an_exponential() -> None:
