@@ -32,7 +32,7 @@ from evolve.frontend.values import (
     as_data,
     convert,
 )
-from evolve.ir.expr import Cast, Const, Expr, Load, Select, Var, index
+from evolve.ir.expr import Call, Cast, Const, Expr, Load, Select, Var, index
 from evolve.ir.kernel import Scalar
 from evolve.ir.stmt import Alloc, Buffer, For, If, Reduce, Span, Stmt, Store
 from evolve.ir.types import DType, Space
@@ -252,9 +252,10 @@ class Variables(Evaluator):
     def _leaf(self, place: Load, value: Data, duties: frozenset[Duty], line: int) -> None:
         """A store, or reductions where a loop accumulates into a place that does not move with it."""
         parts = updates(place, value.expr) if self._accumulates(place) else None
-        if parts is not None and isinstance(value.expr, Select) and value.expr.dtype.is_float:
-            # What compares with a NaN decides by the order of the operands, which no maximum knows.
-            parts = self._picked(parts, line)
+        if parts is not None and isinstance(value.expr, Select | Call) and value.expr.dtype.is_float:
+            # A product and a sum with one rounding are two; what compares with a NaN decides by the order of
+            # the operands, which no maximum knows.
+            parts = None if self._exact else self._loosely(parts, value.expr, line)
         span = self._span(line)
         if parts is None:
             self._emit(Store(place.buffer, place.indices, value.expr, span=span), duties)
@@ -264,15 +265,14 @@ class Variables(Evaluator):
         if self._is_register(place.buffer):
             self._stale(place.buffer)
 
-    def _picked(self, parts: Updates, line: int) -> Updates | None:
-        """A maximum or minimum that a comparison of floats picks; None if it has to stay a comparison."""
-        if self._exact:
-            return None
-        ((monoid, _),) = parts
-        self._thread.notes.add(
-            f"line {line}: what the comparison keeps is the {monoid.name}imum: no NaN is compared there, and "
-            "a zero may have either sign (numerics exact keeps the comparison)"
-        )
+    def _loosely(self, parts: Updates, value: Expr, line: int) -> Updates:
+        """The parts, with a note where a comparison picks a maximum or minimum."""
+        if isinstance(value, Select):
+            ((monoid, _),) = parts
+            self._thread.notes.add(
+                f"line {line}: what the comparison keeps is the {monoid.name}imum: no NaN is compared there, "
+                "and a zero may have either sign (numerics exact keeps the comparison)"
+            )
         return parts
 
     def _accumulates(self, place: Load) -> bool:

@@ -158,6 +158,18 @@ def problem(numerics: str, form: str = "greater") -> KernelProblem:
     return open_problem(ProblemRequest("k.cu", text, device="sim:h200-sxm", numerics=numerics))
 
 
+def test_a_fused_product_and_sum_stays_one_rounding() -> None:
+    """As `s += v * v` it would be two, and is, under the other contracts."""
+    text = TEXT % looped("m = fmaf(v, v, m);")
+    kernels = [lift("k.cu", None, text, exact=e).kernel for e in (True, False)]
+    assert [any(isinstance(x, Reduce) for x, _ in leaves(k.body)) for k in kernels] == [False, True]
+    of = open_problem(ProblemRequest("k.cu", text, device="sim:h200-sxm", numerics="exact"))
+    done = of.compile(parse(LAUNCHED))
+    assert done.verdict == "PROVED"
+    few = replace(of.task, workload=replace(of.task.workload, families=("normal",)))
+    assert isinstance(EstimatedScorer(few).begin(done.payload), Executed)
+
+
 def test_integers_are_picked_like_maxima() -> None:
     text = (TEXT % looped("m = v > m ? v : m;")).replace("float", "int")
     kernel = lift("k.cu", None, text, exact=True).kernel
