@@ -134,7 +134,9 @@ def assemble(
 ) -> Kernel:
     """The kernel."""
     scalars = (*thread.scalars, *assumed.implied)
-    return Kernel(name, tuple(thread.params), buffers, scalars, body, contents=assumed.contents)
+    loosened = tuple(sorted(thread.loosened))
+    params = tuple(thread.params)
+    return Kernel(name, params, buffers, scalars, body, contents=assumed.contents, loosened=loosened)
 
 
 def located(kernel: Kernel, origins: Origins) -> Kernel:

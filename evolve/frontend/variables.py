@@ -81,6 +81,7 @@ class Thread:
     strided      indices (`$global.x`, `$blockIdx.x`) of grid-stride loops: a launch of any size covers them
     reread       arrays whose elements are read where they are used, not where a variable got them: right only
                  if the kernel writes none of them
+    loosened     what is not taken bit for bit
     """
 
     body: list[Stmt] = field(default_factory=list)
@@ -95,6 +96,7 @@ class Thread:
     lanes: dict[str, int] = field(default_factory=dict)
     strided: set[str] = field(default_factory=set)
     reread: set[str] = field(default_factory=set)
+    loosened: set[str] = field(default_factory=set)
 
 
 class NeedsRegisterError(Exception):
@@ -266,13 +268,16 @@ class Variables(Evaluator):
             self._stale(place.buffer)
 
     def _loosely(self, parts: Updates, value: Expr, line: int) -> Updates:
-        """The parts, with a note where a comparison picks a maximum or minimum."""
+        """The parts, on record, with a note where a comparison picks a maximum or minimum."""
+        ((monoid, _),) = parts
         if isinstance(value, Select):
-            ((monoid, _),) = parts
+            self._thread.loosened.add(f"line {line}: a comparison is a {monoid.name}imum")
             self._thread.notes.add(
                 f"line {line}: what the comparison keeps is the {monoid.name}imum: no NaN is compared there, "
                 "and a zero may have either sign (numerics exact keeps the comparison)"
             )
+        else:
+            self._thread.loosened.add(f"line {line}: a fused product and sum is a product and a sum")
         return parts
 
     def _accumulates(self, place: Load) -> bool:

@@ -58,6 +58,7 @@ class Kernel:
     assumptions  BOOL expressions over the scalars that hold whenever this kernel runs
     contents     premises about index arrays
     max_threads, min_blocks   __launch_bounds__ (0: none)
+    loosened     what was lifted from the source otherwise than bit for bit, in words: no kernel for `exact`
     lanes        thread.x and thread.y are the lanes of a warp, thread.z are the warps
     registers    __maxnreg__, in place of __launch_bounds__ (0: none)
     carveout     percent of an SM's memory that is preferred as shared memory, the rest being L1 (None: the
@@ -75,6 +76,7 @@ class Kernel:
     registers: int = 0
     carveout: int | None = None
     contents: tuple[Contents, ...] = ()
+    loosened: tuple[str, ...] = ()
     lanes: bool = False
     span: Span | None = field(default=None, compare=False)
 

@@ -89,6 +89,7 @@ def _prove(source: Kernel, target: Kernel, limits: Limits, skip: Collection[str]
     proof: Proof | None = None
     start = time.perf_counter()
     try:
+        _is_bit_for_bit(source, limits)
         _keeps_assumptions(source, facts)
         with limited(SET_UP * limits.operations):
             original = _original(source, facts, limits, skip)
@@ -187,6 +188,14 @@ def _parts(target: Kernel, facts: tuple[Expr, ...], limits: Limits) -> tuple[tup
         return ()
     found = ((k, analysis_of(k, facts, limits.operations)) for k in kernels)
     return tuple((a.model(k), a) for k, a in found)
+
+
+def _is_bit_for_bit(source: Kernel, limits: Limits) -> None:
+    """Raises ModelError, under `exact`, for a source that is not what it was lifted from to the last bit."""
+    if limits.numerics == "exact" and source.loosened:
+        raise ModelError(
+            "E-NUMERICS", f"it was not lifted for exact numerics: {source.loosened[0]}", refuted=False
+        )
 
 
 def _keeps_assumptions(source: Kernel, facts: tuple[Expr, ...]) -> None:

@@ -170,6 +170,18 @@ def test_a_fused_product_and_sum_stays_one_rounding() -> None:
     assert isinstance(EstimatedScorer(few).begin(done.payload), Executed)
 
 
+@pytest.mark.parametrize("form", ["m = v > m ? v : m;", "m = fmaf(v, v, m);"])
+def test_what_was_lifted_for_another_contract_is_no_source_of_exact_proofs(form: str) -> None:
+    text = TEXT % looped(form)
+    for exact in (False, True):
+        found = lift("k.cu", None, text, exact=exact)
+        source = Source(found.kernel, found.original, found.no_wrap)
+        done = compile_program(source, parse(LAUNCHED), Limits(numerics="exact"))
+        assert (done.module is not None) == exact
+        assert exact or done.verdict.diagnostics[0].code == "E-NUMERICS"
+        assert compile_program(source, parse(LAUNCHED), Limits()).module is not None
+
+
 def test_integers_are_picked_like_maxima() -> None:
     text = (TEXT % looped("m = v > m ? v : m;")).replace("float", "int")
     kernel = lift("k.cu", None, text, exact=True).kernel
