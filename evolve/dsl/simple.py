@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from evolve.dsl.program import ListValue, Name, Value
 
@@ -46,6 +47,13 @@ def read_line(line: str, number: int) -> Raw | None:
     targets, name, arguments = found.groups()
     read = tuple((key or None, _value(value)) for key, value in _ONE.findall(arguments))
     return Raw(number, tuple(_ITEM.findall(targets or "")), name, read)
+
+
+@lru_cache(maxsize=4096)
+def read_value(text: str) -> Value | None:
+    """One argument; None where the grammar has to say what it is."""
+    plain = _ONE.fullmatch(text) and "=" not in text and _OPERATOR not in _ITEM.findall(text)
+    return _value(text) if plain else None
 
 
 def is_empty(line: str) -> bool:

@@ -248,6 +248,8 @@ def _in_units(a: Linear, ranges: Ranges) -> Linear:
     """
     quotients = [(_quotient(atom, ranges), atom, c) for atom, c in a.terms]
     sizes = [q[0] for q, _, _ in quotients if q is not None]
+    if len(set(sizes)) == len(sizes):
+        return a
     out = Linear((), a.constant)
     for q, atom, c in quotients:
         if q is not None and sizes.count(q[0]) > 1:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import assert_never
 
 from evolve.ir.expr import Expr, Find
 from evolve.ir.stmt import Alloc, Barrier, Block, Boundary, Commit, For, If, Reduce, Stmt, Store, Wait
 from evolve.ir.types import Monoid
-from evolve.ir.visit import loads, subexpressions
+from evolve.ir.visit import MOST_REMEMBERED, loads, subexpressions
 
 
 class Mode(Enum):
@@ -77,8 +78,13 @@ def _effects(s: Stmt) -> Effects:
             assert_never(s)
 
 
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _searches(e: Expr) -> tuple[Find, ...]:
+    return tuple(x for x in subexpressions(e) if isinstance(x, Find))
+
+
 def _reads(exprs: tuple[Expr, ...]) -> tuple[Access, ...]:
     found: list[tuple[str, tuple[Expr, ...]]] = [(x.buffer, x.indices) for e in exprs for x in loads(e)]
     # A search reads elements that nobody can name, and the one that it finds.
-    found += [(x.buffer, (x,)) for e in exprs for x in subexpressions(e) if isinstance(x, Find)]
+    found += [(x.buffer, (x,)) for e in exprs for x in _searches(e)]
     return tuple(Access(buffer, indices, Mode.READ, i) for i, (buffer, indices) in enumerate(found))

@@ -75,21 +75,23 @@ def register_layouts(kernel: Kernel) -> dict[str, Layout]:
     for site in sites:
         if isinstance(site.stmt, Leaf):
             fills.setdefault(site.stmt.buffer, site)
-    out: dict[str, Layout] = {}
-    for site in sites:
-        if not isinstance(site.stmt, Alloc) or site.stmt.buffer.space is not Space.REGISTER:
-            continue
-        buffer = site.stmt.buffer
-        fill = fills.get(buffer.name)
-        below: tuple[For, ...] = ()
-        if fill is not None:
-            below = fill.loops[len(site.loops) :]
-        if any(_axis(loop) for loop in below):
-            assert fill is not None
-            out[buffer.name] = _from_fill(kernel, buffer, fill, below)
-        else:
-            out[buffer.name] = _private(kernel, buffer, site)
-    return out
+    return {
+        site.stmt.buffer.name: register_layout(kernel, site, fills.get(site.stmt.buffer.name))
+        for site in sites
+        if isinstance(site.stmt, Alloc) and site.stmt.buffer.space is Space.REGISTER
+    }
+
+
+def register_layout(kernel: Kernel, declared: Site, fill: Site | None) -> Layout:
+    """The layout of one register buffer: where it is declared, and the first statement that fills it.
+
+    Raises LayoutError as `register_layouts` does.
+    """
+    assert isinstance(declared.stmt, Alloc)
+    below = () if fill is None else fill.loops[len(declared.loops) :]
+    if fill is not None and any(map(_axis, below)):
+        return _from_fill(kernel, declared.stmt.buffer, fill, below)
+    return _private(kernel, declared.stmt.buffer, declared)
 
 
 def shared_layout(buffer: Buffer, ranges: Ranges = NOTHING) -> Layout:

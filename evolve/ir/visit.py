@@ -201,6 +201,19 @@ def rewrite(b: Block, f: Callable[[Stmt], Stmt | tuple[Stmt, ...] | None]) -> Bl
     return b if len(new_stmts) == len(b.stmts) and _same(new_stmts, b.stmts) else Block(new_stmts)
 
 
+def inside(s: Stmt) -> tuple[Stmt, ...]:
+    """The statements directly inside one."""
+    match s:
+        case Block():
+            return s.stmts
+        case For():
+            return s.body.stmts
+        case If():
+            return (*s.body.stmts, *s.orelse.stmts)
+        case _:
+            return ()
+
+
 class Site(NamedTuple):
     """A statement and what encloses it, outermost first."""
 

@@ -12,7 +12,7 @@ from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Block, For, If
 from evolve.ir.verify import verify
 from evolve.transforms import patterns
-from evolve.transforms.call import TRANSFORMS, Call
+from evolve.transforms.call import Begun, Call
 from evolve.transforms.edit import tidy
 from evolve.transforms.names import NameTable
 
@@ -45,7 +45,7 @@ def apply(kernel: Kernel, statement: Statement, names: NameTable) -> tuple[Kerne
     precondition does not hold, or E-SIZE; the kernel is then unchanged. A precondition is cheap and local:
     whether the result computes the same is for `evolve.legality` to prove.
     """
-    result, new_names = TRANSFORMS[statement.primitive](Call(kernel, names, statement))
+    result, new_names = Begun(Call(kernel, names, statement)).result()
     _check_size(result)
     result = tidy(result)
     verify(result)

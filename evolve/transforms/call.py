@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from evolve.dsl.diagnostic import RefusedError
 from evolve.dsl.program import Hole, ListValue, Name, Operation, Statement, Value, print_value
 from evolve.dsl.registry import statements
 from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Buffer, For
+from evolve.ir.types import LoopKind
 from evolve.ir.visit import Site
 from evolve.transforms.edit import buffers_of, sites
 from evolve.transforms.names import NameTable, find_loops
@@ -113,20 +114,79 @@ class Call:
         return known[word]
 
 
-Transform: TypeAlias = Callable[[Call], Result]
+@dataclass(frozen=True)
+class Copied:
+    """A block takes a buffer more, which loops that no threads share out fill where it is declared: in the
+    body of the loop at `site`.
 
-TRANSFORMS: dict[str, Transform] = {}
+    `reads` are buffers that are read there too from then on, `frees` those that are no more.
+    """
+
+    buffer: Buffer
+    site: Site
+    reads: frozenset[str] = frozenset()
+    frees: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Shared:
+    """These loops are shared out along an axis of the block's threads, or of the grid's blocks."""
+
+    loops: tuple[str, ...]
+    axis: LoopKind
+
+
+Takes: TypeAlias = Copied | Shared | None
+"""What a block takes after a statement that it did not take before; None: nothing, nor is anything free."""
+Transform: TypeAlias = Callable[[Call], Result]
+Checked: TypeAlias = Generator[Takes, None, Result]
+"""Of a primitive that says what a block takes then: once its preconditions hold, before it makes the result.
+
+It may also return without having said anything.
+"""
+Primitive: TypeAlias = Transform | Callable[[Call], Checked]
+F = TypeVar("F", bound=Primitive)
+
+TRANSFORMS: dict[str, Primitive] = {}
 """By primitive name; filled by the family modules when `evolve.transforms.apply` imports them."""
 
 
-def transform(name: str) -> Callable[[Transform], Transform]:
+def transform(name: str) -> Callable[[F], F]:
     """Registers the implementation of a primitive."""
 
-    def register(f: Transform) -> Transform:
+    def register(f: F) -> F:
         TRANSFORMS[name] = f
         return f
 
     return register
+
+
+class Begun:
+    """A statement whose preconditions hold: what a block takes then, if it was said, and how to go on."""
+
+    def __init__(self, call: Call) -> None:
+        """Raises RefusedError when a precondition does not hold."""
+        self.has_said = False
+        self.takes: Takes = None
+        found = TRANSFORMS[call.statement.primitive](call)
+        if not isinstance(found, Generator):
+            self._result: Result | None = found
+            return
+        self._rest, self._result = found, None
+        try:
+            self.takes, self.has_said = next(found), True
+        except StopIteration as end:
+            self._result = end.value
+
+    def result(self) -> Result:
+        """What the statement makes."""
+        if self._result is None:
+            try:
+                next(self._rest)
+            except StopIteration as end:
+                self._result = end.value
+        assert self._result is not None, "a primitive says once what a block takes"
+        return self._result
 
 
 def loop_of(site: Site) -> For:

@@ -8,18 +8,19 @@ from operator import is_
 
 from evolve.ir.affine import Ranges, simplify
 from evolve.ir.data import reads
-from evolve.ir.effects import effects
+from evolve.ir.effects import Mode, effects
 from evolve.ir.expr import TRUE, Binary, BinaryOp, Const, Expr, Load, Var, conjunction, var
 from evolve.ir.kernel import Kernel
+from evolve.ir.memo import by_object
 from evolve.ir.scope import conjuncts, ranges_at
 from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Reduce, Stmt, Store
 from evolve.ir.types import DType, Space
 from evolve.ir.visit import (
     Site,
     fresh,
+    inside,
     leaves,
     loads,
-    loop_sites,
     map_block_exprs,
     map_expr,
     map_stmt_exprs,
@@ -27,37 +28,37 @@ from evolve.ir.visit import (
     variables,
     walk,
 )
+from evolve.transforms.naming import rewrite_naming
 
 
 def replace_loop(kernel: Kernel, name: str, f: Callable[[For], Stmt | tuple[Stmt, ...]]) -> Kernel:
     """The kernel with the loop `name` replaced by what `f` makes of it. Raises KeyError."""
-    body = _replace_loop_in(kernel.body, name, f)
-    if body is None:
-        raise KeyError(name)
-    return replace(kernel, body=body)
+    old, site = loop_at(kernel, name)
+    made = f(old)
+    new = made if isinstance(made, tuple) else (made,)
+    here: Stmt = old
+    sides = list(site.in_else)
+    for around in reversed(site.path):
+        if isinstance(around, For):
+            body = _with(around.body, here, new)
+            new = (For(around.var, around.extent, around.kind, body, around.note, around.span),)
+        elif sides.pop():
+            new = (replace(around, orelse=_with(around.orelse, here, new)),)
+        else:
+            new = (replace(around, body=_with(around.body, here, new)),)
+        here = around
+    return replace(kernel, body=_with(kernel.body, here, new))
 
 
-def _replace_loop_in(block: Block, name: str, f: Callable[[For], Stmt | tuple[Stmt, ...]]) -> Block | None:
-    """None when the loop is not in the block."""
-    for position, s in enumerate(block.stmts):
-        if not isinstance(s, Block | For | If) or name not in _loops_in(s):
-            continue
-        new: Stmt | tuple[Stmt, ...] | None = None
-        if isinstance(s, For) and s.var == name:
-            new = f(s)
-        elif isinstance(s, Block):
-            new = _replace_loop_in(s, name, f)
-        elif isinstance(s, For | If):
-            inside = _replace_loop_in(s.body, name, f)
-            if inside is not None:
-                new = replace(s, body=inside)
-            elif isinstance(s, If):
-                inside = _replace_loop_in(s.orelse, name, f)
-                new = None if inside is None else replace(s, orelse=inside)
-        if new is not None:
-            middle = new if isinstance(new, tuple) else (new,)
-            return Block((*block.stmts[:position], *middle, *block.stmts[position + 1 :]))
-    return None
+def _with(block: Block, old: Stmt, new: tuple[Stmt, ...]) -> Block:
+    """The block with others in the place of a statement of its own, or of a block in it."""
+    for i, s in enumerate(block.stmts):
+        if s is old:
+            return Block((*block.stmts[:i], *new, *block.stmts[i + 1 :]))
+    for i, s in enumerate(block.stmts):
+        if isinstance(s, Block) and (found := _with(s, old, new)) is not s:
+            return Block((*block.stmts[:i], found, *block.stmts[i + 1 :]))
+    return block
 
 
 def without_buffer(body: Block, buffer: str) -> Block:
@@ -76,31 +77,20 @@ def without_buffer(body: Block, buffer: str) -> Block:
             case _:
                 return None
 
-    return rewrite(body, gone)
+    return rewrite_naming(body, buffer, gone)
 
 
 def loops_gone(before: Kernel, after: Kernel) -> tuple[str, ...]:
     """The loops of the one that the other does not have."""
-    left = loop_sites(after.body).keys()
-    return tuple(name for name in loop_sites(before.body) if name not in left)
+    left = loops_in(after.body)
+    return tuple(name for name in sites(before) if name not in left)
 
 
-_INSIDE: dict[int, tuple[Stmt, frozenset[str]]] = {}
-_MOST_INSIDE = 16384
-"""Remembered by object, which is kept so that its number stays its own."""
-
-
-def _loops_in(s: Block | For | If) -> frozenset[str]:
+@by_object
+def loops_in(s: Stmt) -> frozenset[str]:
     """Names of the loops in a statement, itself among them."""
-    known = _INSIDE.get(id(s))
-    if known is None:
-        if len(_INSIDE) >= _MOST_INSIDE:
-            _INSIDE.clear()
-        blocks = (s.body, s.orelse) if isinstance(s, If) else (s,) if isinstance(s, Block) else (s.body,)
-        own = {s.var} if isinstance(s, For) else set()
-        found = own.union(*(_loops_in(x) for b in blocks for x in b.stmts if isinstance(x, Block | For | If)))
-        known = _INSIDE[id(s)] = (s, frozenset(found))
-    return known[1]
+    own = {s.var} if isinstance(s, For) else set()
+    return frozenset(own.union(*map(loops_in, inside(s))))
 
 
 @dataclass(frozen=True)
@@ -156,13 +146,13 @@ def loop_at(kernel: Kernel, name: str) -> tuple[For, Site]:
 def _find(block: Block, name: str, path: tuple[For | If, ...], in_else: tuple[bool, ...]) -> Site:
     """Without a look at anything but what is around the loop. Raises KeyError."""
     for s in block.stmts:
-        if not isinstance(s, Block | For | If) or name not in _loops_in(s):
+        if not isinstance(s, Block | For | If) or name not in loops_in(s):
             continue
         if isinstance(s, Block):
             return _find(s, name, path, in_else)
         if isinstance(s, For):
             return Site(s, path, in_else) if s.var == name else _find(s.body, name, (*path, s), in_else)
-        second = name not in _loops_in(s.body)
+        second = name not in loops_in(s.body)
         return _find(s.orelse if second else s.body, name, (*path, s), (*in_else, second))
     raise KeyError(name)
 
@@ -179,15 +169,15 @@ def constant_extent(kernel: Kernel, name: str) -> int | None:
     return int(extent.value) if isinstance(extent, Const) else None
 
 
-def touched(block: Block) -> tuple[frozenset[str], frozenset[str]]:
-    """Names of the buffers that are read, and that are written, in a block."""
-    reads: set[str] = set()
-    writes: set[str] = set()
-    for site in walk(block):
-        for access in effects(site.stmt).accesses:
-            (reads if access.mode.value == "read" else writes).add(access.buffer)
-            if access.mode.value == "reduce":
-                reads.add(access.buffer)
+@by_object
+def touched(s: Stmt) -> tuple[frozenset[str], frozenset[str]]:
+    """Names of the buffers that are read, and that are written, in a statement."""
+    own = effects(s).accesses
+    reads = {a.buffer for a in own if a.mode is not Mode.WRITE}
+    writes = {a.buffer for a in own if a.mode is not Mode.READ}
+    for read, written in map(touched, inside(s)):
+        reads |= read
+        writes |= written
     return frozenset(reads), frozenset(writes)
 
 
@@ -204,9 +194,11 @@ def conflict(a: Block, b: Block) -> str | None:
     return min(shared) if shared else None
 
 
-def declared_in(block: Block) -> frozenset[str]:
-    """Buffers allocated anywhere in a block."""
-    return frozenset(s.stmt.buffer.name for s in walk(block) if isinstance(s.stmt, Alloc))
+@by_object
+def declared_in(s: Stmt) -> frozenset[str]:
+    """Buffers allocated anywhere in a statement."""
+    own = {s.buffer.name} if isinstance(s, Alloc) else set()
+    return frozenset(own.union(*map(declared_in, inside(s))))
 
 
 def renamed(block: Block, suffix: str, taken: set[str]) -> Block:

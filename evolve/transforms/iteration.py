@@ -25,7 +25,7 @@ from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Block, For, If, Stmt
 from evolve.ir.types import DType, LoopKind
 from evolve.ir.visit import fresh, substitute_block, variables
-from evolve.transforms.call import Call, Result, transform
+from evolve.transforms.call import Call, Checked, Result, transform
 from evolve.transforms.edit import less, loop_at, renamed, replace_loop
 from evolve.transforms.loops import SPLITTABLE, Chain, chain_from, outermost_of
 from evolve.transforms.names import claim, taken_names
@@ -56,7 +56,7 @@ def shift(call: Call) -> Result:
 
 
 @transform("skew")
-def skew(call: Call) -> Result:
+def skew(call: Call) -> Checked:
     """See dsl_spec/skew.yaml."""
     by = call.integer("by")
     assert by is not None
@@ -68,6 +68,7 @@ def skew(call: Call) -> Result:
         raise RefusedError(
             "E-SKEW-EXTENT", f"the extent {print_expr(inner.extent)} of {inner.var} depends on {outer.var}"
         )
+    yield None
     ahead = mul(var(outer.var), by)
     plain: Expr = sub(var(inner.var), ahead)
     there = (compare(BinaryOp.GE, plain, 0), less(plain, inner.extent))
@@ -79,7 +80,7 @@ def skew(call: Call) -> Result:
 
 
 @transform("collapse")
-def collapse(call: Call) -> Result:
+def collapse(call: Call) -> Checked:
     """See dsl_spec/collapse.yaml."""
     kernel, loops = call.kernel, call.loops("loops")
     if len(loops) < 2:
@@ -106,6 +107,7 @@ def collapse(call: Call) -> Result:
         by[x.var] = mod(rest, int(extent.value))
         rest = floordiv(var(name), total := total * int(extent.value))
     by[outermost.var] = rest
+    yield None
     kinds = {x.kind for x in chain.loops}
     body = substitute_block(guarded(chain.conditions, chain.body), by)
     joined = For(

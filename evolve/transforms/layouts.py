@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from evolve.dsl.diagnostic import RefusedError
 from evolve.ir.effects import effects
-from evolve.ir.expr import Const, Expr, Load
+from evolve.ir.expr import Const
 from evolve.ir.kernel import Kernel
 from evolve.ir.lanes import lies_wide
 from evolve.ir.layout import misplaced
@@ -16,15 +16,17 @@ from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Alloc, Buffer, Reduce, Stmt, Store
 from evolve.ir.swizzle import Swizzle
 from evolve.ir.types import LoopKind, Space
-from evolve.ir.visit import leaves, map_block_exprs, map_expr, rewrite
-from evolve.transforms.call import Call, Result, transform
+from evolve.ir.visit import leaves
+from evolve.transforms.call import Call, Checked, transform
 from evolve.transforms.edit import constant_extent
+from evolve.transforms.naming import loading, rewrite_naming
+from evolve.transforms.taken import bytes_of
 
 T = TypeVar("T")
 
 
 @transform("set_layout")
-def set_layout(call: Call) -> Result:
+def set_layout(call: Call) -> Checked:
     """See dsl_spec/set_layout.yaml."""
     buffer = call.buffer("buffer")
     if buffer.space is not Space.SHARED:
@@ -44,20 +46,17 @@ def set_layout(call: Call) -> Result:
     if new == buffer and order == tuple(range(rank)):
         raise RefusedError("E-NO-CHANGE", f"the layout of {buffer.name} is already that")
 
-    def placed(s: Stmt) -> Stmt | None:
-        if isinstance(s, Alloc) and s.buffer.name == buffer.name:
+    if bytes_of(new) == bytes_of(buffer):
+        yield None
+
+    def placed(s: Stmt) -> Stmt:
+        if isinstance(s, Alloc):
             return Alloc(new)
         if isinstance(s, Store | Reduce) and s.buffer == buffer.name:
-            return replace(s, indices=_ordered(s.indices, order))
-        return None
+            s = replace(s, indices=_ordered(s.indices, order))
+        return loading(s, buffer.name, lambda x: replace(x, indices=_ordered(x.indices, order)))
 
-    def read(e: Expr) -> Expr:
-        if isinstance(e, Load) and e.buffer == buffer.name:
-            return replace(e, indices=_ordered(e.indices, order))
-        return e
-
-    body = map_block_exprs(rewrite(call.kernel.body, placed), lambda e: map_expr(e, read))
-    return replace(call.kernel, body=body), call.names
+    return replace(call.kernel, body=rewrite_naming(call.kernel.body, buffer.name, placed)), call.names
 
 
 def _swizzle(call: Call, buffer: Buffer, order: tuple[int, ...]) -> Swizzle | None:

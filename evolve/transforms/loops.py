@@ -14,7 +14,7 @@ from evolve.ir.scope import conjuncts, ranges_at
 from evolve.ir.stmt import Block, For, If, Stmt
 from evolve.ir.types import LoopKind
 from evolve.ir.visit import fresh, substitute_block, variables
-from evolve.transforms.call import Call, Result, transform
+from evolve.transforms.call import Call, Checked, Result, transform
 from evolve.transforms.edit import less, loop_at, replace_loop, sites
 from evolve.transforms.names import NameTable, claim, taken_names
 
@@ -26,13 +26,8 @@ def split_loop(kernel: Kernel, loop: str, factor: int, outer: str, inner: str, n
 
     The inner body is guarded unless `factor` provably divides the extent. Raises RefusedError E-LOOP-KIND.
     """
+    check_splittable(kernel, loop)
     found, site = loop_at(kernel, loop)
-    if found.kind not in SPLITTABLE:
-        raise RefusedError(
-            "E-LOOP-KIND",
-            f"loop {loop} is already {found.kind.value}",
-            repair=f"split {loop} before it is bound",
-        )
     ranges = ranges_at(kernel, site.path)
     extent = simplify(found.extent, ranges)
     whole = add(mul(var(outer), factor), var(inner))
@@ -46,15 +41,31 @@ def split_loop(kernel: Kernel, loop: str, factor: int, outer: str, inner: str, n
     return replace_loop(kernel, loop, lambda _: outer_loop)
 
 
+def check_splittable(kernel: Kernel, loop: str) -> None:
+    """Raises RefusedError E-LOOP-KIND."""
+    found, _ = loop_at(kernel, loop)
+    if found.kind not in SPLITTABLE:
+        raise RefusedError(
+            "E-LOOP-KIND",
+            f"loop {loop} is already {found.kind.value}",
+            repair=f"split {loop} before it is bound",
+        )
+
+
+def check_results(kernel: Kernel, loop: str, targets: tuple[str, ...]) -> None:
+    """Raises RefusedError E-NAME unless its results may have these names, one of them the loop's own."""
+    for t in targets:
+        if t != loop:
+            claim(kernel, t)
+
+
 def split_named(
     kernel: Kernel, names: NameTable, loop: str, factor: int, targets: tuple[str, ...], note: str
 ) -> tuple[Kernel, NameTable, str, str]:
     """Splits and names the results: `targets`, else the path names `<loop>.o` and `<loop>.i`."""
     taken = taken_names(kernel) - {loop}
     if targets:
-        for t in targets:
-            if t != loop:
-                claim(kernel, t)
+        check_results(kernel, loop, targets)
         outer, inner = targets
     else:
         outer, inner = fresh(f"{loop}.o", taken), fresh(f"{loop}.i", taken)
@@ -79,7 +90,7 @@ def rename_loops(kernel: Kernel, new: dict[str, str]) -> Kernel:
 
 
 @transform("split")
-def split(call: Call) -> Result:
+def split(call: Call) -> Checked:
     """See dsl_spec/split.yaml."""
     factor = call.integer("factor")
     assert factor is not None
@@ -87,6 +98,9 @@ def split(call: Call) -> Result:
     targets = call.statement.targets
     if call.is_single("loop"):
         (loop,) = call.loops("loop")
+        check_results(kernel, loop, targets)
+        check_splittable(kernel, loop)
+        yield None
         kernel, names, _, _ = split_named(kernel, names, loop, factor, targets, call.note)
         return kernel, names
     outers, inners = [], []
@@ -94,7 +108,9 @@ def split(call: Call) -> Result:
         kernel, names, outer, inner = split_named(kernel, names, loop, factor, (), call.note)
         outers.append(outer)
         inners.append(inner)
-    return kernel, name_groups(kernel, names, targets, (outers, inners))
+    names = name_groups(kernel, names, targets, (outers, inners))
+    yield None
+    return kernel, names
 
 
 def name_groups(
@@ -196,6 +212,15 @@ def reorder_loops(kernel: Kernel, loops: tuple[str, ...]) -> Kernel:
 
     Raises RefusedError E-NEST, E-LOOP-KIND or E-REORDER-BOUND.
     """
+    chain, order = ordered_chain(kernel, loops)
+    return replace_loop(kernel, chain.loops[0].var, lambda _: build_chain(chain, order))
+
+
+def ordered_chain(kernel: Kernel, loops: tuple[str, ...]) -> tuple[Chain, tuple[For, ...]]:
+    """The chain of the listed loops, and its loops in the order that the listed ones are to have.
+
+    Raises RefusedError as `reorder_loops` does.
+    """
     outermost = outermost_of(kernel, loops)
     chain = with_inner_guards(chain_from(outermost, frozenset(loops)))
     by_name = {x.var: x for x in chain.loops}
@@ -219,16 +244,18 @@ def reorder_loops(kernel: Kernel, loops: tuple[str, ...]) -> Kernel:
                 f"which would come inside it",
             )
         above.add(x.var)
-    return replace_loop(kernel, outermost.var, lambda _: build_chain(chain, order))
+    return chain, order
 
 
 @transform("reorder")
-def reorder(call: Call) -> Result:
+def reorder(call: Call) -> Checked:
     """See dsl_spec/reorder.yaml."""
     loops = call.loops("loops")
     if len(loops) < 2:
         raise RefusedError("E-REORDER-ONE", "reorder needs at least two loops")
-    return reorder_loops(call.kernel, loops), call.names
+    chain, order = ordered_chain(call.kernel, loops)
+    yield None
+    return replace_loop(call.kernel, chain.loops[0].var, lambda _: build_chain(chain, order)), call.names
 
 
 @transform("tile")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import prod
 
@@ -15,13 +15,14 @@ from evolve.ir.lanes import lane_guard, lies_wide
 from evolve.ir.launches import phases
 from evolve.ir.printer import print_expr, print_stmt
 from evolve.ir.scope import conjuncts, ranges_at
-from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Leaf, Reduce, Store
+from evolve.ir.stmt import Block, Buffer, For, If, Leaf, Reduce, Store
 from evolve.ir.types import LoopKind, Space
-from evolve.ir.visit import leaves, local_buffers, loop_sites, variables, walk
+from evolve.ir.visit import leaves, variables, walk
 from evolve.target.limits import BLOCK_MOST, THREADS_MOST, WARP
-from evolve.transforms.call import Call, Result, transform
-from evolve.transforms.edit import carried_write, constant_extent, loop_at, replace_loop
+from evolve.transforms.call import Call, Checked, Result, Shared, transform
+from evolve.transforms.edit import buffers_of, carried_write, constant_extent, loop_at, loops_in, replace_loop
 from evolve.transforms.loops import name_groups, split_named
+from evolve.transforms.taken import taken
 
 FREE = (LoopKind.SERIAL, LoopKind.PARALLEL, LoopKind.UNROLL)
 MAX_UNROLL = 1024
@@ -45,10 +46,13 @@ def with_kind(kernel: Kernel, loop: str, kind: LoopKind, note: str) -> Kernel:
 def check_axis(kernel: Kernel, loop: str, axis: LoopKind) -> None:
     """Raises RefusedError E-AXIS when a loop above or below `loop` is on that axis."""
     found, site = loop_at(kernel, loop)
-    below = [s.stmt for s in walk(found.body) if isinstance(s.stmt, For)]
-    for other in (*site.loops, *below):
-        if other.kind is axis:
-            raise RefusedError("E-AXIS", f"{other.var} is on {axis.value} and is nested with {loop}")
+    below = taken(found.body)
+    for name, kind in (
+        *((x.var, x.kind) for x in site.loops),
+        *((name, kind) for name, kind, _ in (*below.grid, *below.threads)),
+    ):
+        if kind is axis:
+            raise RefusedError("E-AXIS", f"{name} is on {axis.value} and is nested with {loop}")
 
 
 def check_threads(kernel: Kernel, loop: str, axis: LoopKind) -> int:
@@ -72,13 +76,12 @@ def check_threads(kernel: Kernel, loop: str, axis: LoopKind) -> int:
 
 def check_shared_scope(loop: For) -> None:
     """Raises RefusedError E-SHARED-SCOPE: shared memory belongs to the block, not to one of its threads."""
-    for s in walk(loop.body):
-        if isinstance(s.stmt, Alloc) and s.stmt.buffer.space is Space.SHARED:
-            raise RefusedError(
-                "E-SHARED-SCOPE",
-                f"shared buffer {s.stmt.buffer.name} is declared inside {loop.var}",
-                repair=f"stage it at a loop outside {loop.var}",
-            )
+    for buffer in taken(loop.body).shared:
+        raise RefusedError(
+            "E-SHARED-SCOPE",
+            f"shared buffer {buffer.name} is declared inside {loop.var}",
+            repair=f"stage it at a loop outside {loop.var}",
+        )
 
 
 def check_grid(kernel: Kernel, loop: str) -> None:
@@ -89,7 +92,7 @@ def check_grid(kernel: Kernel, loop: str) -> None:
         raise RefusedError(
             "E-GRID-NEST", f"the extent {print_expr(found.extent)} of {loop} depends on {min(around)}"
         )
-    own = next(p for p in phases(kernel.body) if loop in loop_sites(p))
+    own = next(p for p in phases(kernel.body) if loop in loops_in(p))
     blocks = [own, *(p.body for p in site.path)]
     for above in site.path:
         if not (isinstance(above, For) and above.kind.is_grid):
@@ -109,12 +112,12 @@ def check_grid(kernel: Kernel, loop: str) -> None:
 
 
 @transform("bind")
-def bind(call: Call) -> Result:
+def bind(call: Call) -> Checked:
     """See dsl_spec/bind.yaml."""
     word = call.word("axis")
     axis = LANES[word] if word in LANES else LoopKind(word)
-    kernel = replace(call.kernel, lanes=call.kernel.lanes or word in LANES)
-    for name in call.loops("loop"):
+    kernel, loops = call.kernel, call.loops("loop")
+    for name in loops:
         loop, _ = loop_at(kernel, name)
         if loop.kind not in FREE:
             raise RefusedError("E-LOOP-KIND", f"loop {name} is already {loop.kind.value}")
@@ -137,8 +140,10 @@ def bind(call: Call) -> Result:
                 f"every iteration of {name} updates the same cell: `{print_stmt(carried)}`",
                 repair=_shared_out(loop, carried),
             )
+        if name == loops[-1]:
+            yield Shared(loops, axis)
         kernel = with_kind(kernel, name, axis, call.note)
-    return kernel, call.names
+    return replace(kernel, lanes=kernel.lanes or word in LANES), call.names
 
 
 def _shared_out(loop: For, carried: Store | Reduce) -> str | None:
@@ -167,7 +172,7 @@ def launch_bounds(call: Call) -> Result:
 
 
 @transform("unroll")
-def unroll(call: Call) -> Result:
+def unroll(call: Call) -> Checked:
     """See dsl_spec/unroll.yaml."""
     factor = call.integer("factor")
     kernel, names = call.kernel, call.names
@@ -192,23 +197,27 @@ def unroll(call: Call) -> Result:
                 f"{name} needs a constant extent of at most {MAX_UNROLL} to be unrolled",
                 repair=f"unroll({name}, 4)",
             )
-        kernel = with_kind(kernel, name, LoopKind.UNROLL, call.note)
-        copies = _copies(kernel, name)
+        copies = extent * _copies(kernel, name)
         if copies > MAX_COPIES:
             raise RefusedError(
                 "E-UNROLL-SIZE",
                 f"unrolling {name} writes out {copies} copies of a statement, more than {MAX_COPIES}",
                 repair=f"unroll({name}, 4)" if factor is None else None,
             )
+        if single:
+            yield None
+        kernel = with_kind(kernel, name, LoopKind.UNROLL, call.note)
     if not single:
         names = name_groups(kernel, names, targets, (outers, inners))
+        yield None
     return kernel, names
 
 
 def _copies(kernel: Kernel, name: str) -> int:
-    """How often the unrolled loops around some statement in or around `name` repeat it, at most."""
+    """How often the unrolled loops around some statement in or around `name` repeat it, itself left out, at
+    most."""
     loop, site = loop_at(kernel, name)
-    around = prod(_repeats(kernel, x) for x in (*site.loops, loop))
+    around = prod(_repeats(kernel, x) for x in site.loops)
     inside = [prod(_repeats(kernel, x) for x in s.loops) for s in walk(loop.body)]
     return around * max(inside, default=1)
 
@@ -242,13 +251,13 @@ def vectorize(call: Call) -> Result:
             kernel, names, outer, name = split_named(kernel, names, name, width, pair, call.note)
             outers.append(outer)
             inners.append(name)
-        kernel = _vector(kernel, name, width, call.note)
+        kernel = _vector(kernel, name, width, buffers_of(call.kernel), call.note)
     if not single and outers:
         names = name_groups(kernel, names, targets, (outers, inners))
     return kernel, names
 
 
-def _vector(kernel: Kernel, name: str, width: int, note: str) -> Kernel:
+def _vector(kernel: Kernel, name: str, width: int, buffers: Mapping[str, Buffer], note: str) -> Kernel:
     loop, site = loop_at(kernel, name)
     ranges = ranges_at(kernel, (*site.path, loop))
     body, conditions = loop.body, list[Expr]()
@@ -273,11 +282,11 @@ def _vector(kernel: Kernel, name: str, width: int, note: str) -> Kernel:
                 repair="reorder so that the vector loop is innermost",
             )
     moved = replace(loop, body=body)
-    if not any(_unit_stride(moved, ranges, kernel)):
+    if not any(_unit_stride(moved, ranges, buffers)):
         raise RefusedError("E-VECTOR-STRIDE", f"no access has unit stride in {name}")
     kept: list[Expr] = []
     for term in partial:
-        if lane_guard(term, name, width, ranges) is None or not any(_wide(moved, width, ranges, kernel)):
+        if lane_guard(term, name, width, ranges) is None or not any(_wide(moved, width, ranges, buffers)):
             raise RefusedError(
                 "E-VECTOR-TAIL",
                 f"the guard {print_expr(term)} may hold for some lanes of {name} and not for others",
@@ -291,23 +300,22 @@ def _vector(kernel: Kernel, name: str, width: int, note: str) -> Kernel:
     return replace_loop(kernel, name, lambda _: result.stmts)
 
 
-def _in_memory(loop: For, kernel: Kernel) -> Iterator[tuple[Buffer, tuple[Expr, ...]]]:
+def _in_memory(loop: For, buffers: Mapping[str, Buffer]) -> Iterator[tuple[Buffer, tuple[Expr, ...]]]:
     """The accesses in a loop that are not to registers."""
-    known: dict[str, Buffer] = {b.name: b for b in kernel.buffers} | local_buffers(kernel.body)
-    for leaf, _ in leaves(Block((loop,))):
+    for leaf, _ in leaves(loop.body):
         for access in effects(leaf).accesses:
-            if access.indices and known[access.buffer].space is not Space.REGISTER:
-                yield known[access.buffer], access.indices
+            if access.indices and buffers[access.buffer].space is not Space.REGISTER:
+                yield buffers[access.buffer], access.indices
 
 
-def _unit_stride(loop: For, ranges: Ranges, kernel: Kernel) -> Iterator[bool]:
-    for _, (*outer, last) in _in_memory(loop, kernel):
+def _unit_stride(loop: For, ranges: Ranges, buffers: Mapping[str, Buffer]) -> Iterator[bool]:
+    for _, (*outer, last) in _in_memory(loop, buffers):
         stride = dict(linear(last, ranges).terms).get(Var(loop.var), 0)
         yield stride == 1 and all(loop.var not in variables(i) for i in outer)
 
 
-def _wide(loop: For, width: int, ranges: Ranges, kernel: Kernel) -> Iterator[bool]:
-    for buffer, indices in _in_memory(loop, kernel):
+def _wide(loop: For, width: int, ranges: Ranges, buffers: Mapping[str, Buffer]) -> Iterator[bool]:
+    for buffer, indices in _in_memory(loop, buffers):
         yield lies_wide(buffer, indices, loop.var, width, ranges)
 
 

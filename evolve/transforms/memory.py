@@ -15,19 +15,21 @@ from evolve.ir.printer import print_stmt
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Reduce, Stmt, Store
 from evolve.ir.types import LoopKind, Space
-from evolve.ir.visit import fresh, leaves, loads, map_block_exprs, map_expr, rewrite, variables, walk
+from evolve.ir.visit import fresh, leaves, rewrite, variables, walk
 from evolve.target.limits import REGISTER_FILE
-from evolve.transforms.call import Call, Result, loop_of, transform
+from evolve.transforms.call import Call, Checked, Copied, Result, loop_of, transform
 from evolve.transforms.edit import (
     declared_in,
     guard,
     is_request,
     less,
+    loops_in,
     reads_memory,
     replace_loop,
     touched,
 )
 from evolve.transforms.names import claim, taken_names
+from evolve.transforms.naming import loading, rewrite_naming
 from evolve.transforms.places import check_runs_in_order, check_scope
 from evolve.transforms.window import Reach, Window, aligned, check_inside, swept, window_of
 
@@ -38,7 +40,7 @@ MAX_SHARED_BYTES = 227 * 1024
 
 
 @transform("stage")
-def stage(call: Call) -> Result:
+def stage(call: Call) -> Checked:
     """See dsl_spec/stage.yaml."""
     kernel, source = call.kernel, call.buffer("buffer")
     site = call.site("at")
@@ -74,13 +76,14 @@ def stage(call: Call) -> Result:
         raise RefusedError("E-STAGE-UNREAD", f"{source.name} is not read inside {at.var}")
     if source.space is space and space is Space.REGISTER:
         raise RefusedError("E-NO-CHANGE", f"{source.name} is already in registers")
-    inner = loops_inside(at)
+    inner = loops_in(at.body)
     align = call.integer("align")
     assert align is not None
     window = window_of(kernel, source.name, tuple(filter(_is_placed, reads)) or reads, inner)
     window = aligned(kernel, source.name, window, align, (*site.path, at))
     taken = taken_names(kernel)
     copy = copy_of(call, source, window, space, "s", taken)
+    yield Copied(copy, site)
     nest = _copy_nest(call, source, copy, window, (*site.path, at), taken)
     body = _reading(at.body, source.name, copy, window)
     staged = replace(
@@ -118,11 +121,6 @@ def _is_placed(access: Reach | Load) -> bool:
     """Whether no subscript is read from memory. The others stay: no box is around them, and nothing that the
     copy is made of changes."""
     return not any(reads_memory(i) for i in access.indices)
-
-
-def loops_inside(at: For) -> frozenset[str]:
-    """The loops below one."""
-    return frozenset(s.stmt.var for s in walk(at.body) if isinstance(s.stmt, For))
 
 
 def copy_of(call: Call, source: Buffer, window: Window, space: Space, suffix: str, taken: set[str]) -> Buffer:
@@ -167,19 +165,14 @@ def _copy_nest(
 
 def _reading(body: Block, buffer: str, copy: Buffer, window: Window) -> Block:
     """The body with what it reads of the buffer read from the copy."""
-    requests = iter([s.stmt for s in walk(body) if is_request(s.stmt)])
-    copied = map_block_exprs(body, lambda e: _redirected(e, buffer, copy, window))
-    return rewrite(copied, lambda s: next(requests) if is_request(s) else None)
 
+    def redirected(x: Load) -> Load:
+        if not _is_placed(x):
+            return x
+        local = (sub(i, o) for i, o in zip(x.indices, window.origins, strict=True))
+        return Load(copy.name, tuple(local), x.dtype)
 
-def _redirected(e: Expr, buffer: str, copy: Buffer, window: Window) -> Expr:
-    def one(x: Expr) -> Expr:
-        if isinstance(x, Load) and x.buffer == buffer and _is_placed(x):
-            local = (sub(i, o) for i, o in zip(x.indices, window.origins, strict=True))
-            return Load(copy.name, tuple(local), x.dtype)
-        return x
-
-    return map_expr(e, one) if any(x.buffer == buffer for x in loads(e)) else e
+    return rewrite_naming(body, buffer, lambda s: None if is_request(s) else loading(s, buffer, redirected))
 
 
 @transform("accumulate_in_register")

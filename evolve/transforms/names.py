@@ -10,6 +10,7 @@ from types import MappingProxyType
 from evolve.dsl.diagnostic import RefusedError
 from evolve.ir.kernel import Kernel
 from evolve.transforms.edit import buffers_of, sites
+from evolve.transforms.once import once
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def find_loops(kernel: Kernel, names: NameTable, name: str) -> tuple[str, ...]:
 
 def taken_names(kernel: Kernel) -> set[str]:
     """Names that loops, buffers and parameters carry."""
-    return {*kernel.params, *sites(kernel), *buffers_of(kernel)}
+    return set(once(kernel, "names", lambda: {*kernel.params, *sites(kernel), *buffers_of(kernel)}))
 
 
 def claim(kernel: Kernel, name: str) -> str:

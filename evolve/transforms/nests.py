@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from evolve.dsl.diagnostic import RefusedError
 from evolve.ir.affine import linear, simplify
-from evolve.ir.expr import Const, Expr, Load, Var, add, index, mul, var
+from evolve.ir.expr import Const, Expr, Var, add, index, mul, var
 from evolve.ir.kernel import Kernel
 from evolve.ir.printer import print_expr
 from evolve.ir.scope import ranges_at
@@ -15,20 +15,19 @@ from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import (
     fresh,
     leaves,
-    map_block_exprs,
-    map_expr,
     rewrite,
     substitute_block,
     variables,
 )
-from evolve.transforms.call import Call, Result, loop_of, transform
+from evolve.transforms.call import Call, Checked, Result, loop_of, transform
 from evolve.transforms.edit import conflict, extent_at, loop_at, replace_loop, sites, touched
 from evolve.transforms.loops import Chain, build_chain, chain_from, outermost_of, with_inner_guards
 from evolve.transforms.names import taken_names
+from evolve.transforms.naming import loading, rewrite_naming
 
 
 @transform("jam")
-def jam(call: Call) -> Result:
+def jam(call: Call) -> Checked:
     """See dsl_spec/jam.yaml."""
     kernel = call.kernel
     first, second = loop_of(call.site("first")), loop_of(call.site("second"))
@@ -60,6 +59,7 @@ def jam(call: Call) -> Result:
             "E-JAM-APART",
             f"statements between {first.var} and {second.var} touch {clash}, as {first.var} does",
         )
+    yield None
     moved = substitute_block(second.body, {second.var: var(first.var)})
     joined = replace(first, body=Block((*first.body.stmts, *moved.stmts)), note=call.note)
     stmts = (*block.stmts[:a], *between.stmts, joined, *block.stmts[b + 1 :])
@@ -204,19 +204,9 @@ def _coordinates(
 def with_leading(block: Block, buffer: str, subscripts: tuple[Expr, ...]) -> Block:
     """Every access to `buffer` with `subscripts` in front of its own."""
 
-    def in_expr(e: Expr) -> Expr:
-        return map_expr(
-            e,
-            lambda x: (
-                replace(x, indices=(*subscripts, *x.indices))
-                if isinstance(x, Load) and x.buffer == buffer
-                else x
-            ),
-        )
-
-    def in_stmt(s: Stmt) -> Stmt | None:
+    def one(s: Stmt) -> Stmt:
         if isinstance(s, Store | Reduce) and s.buffer == buffer:
-            return replace(s, indices=(*subscripts, *s.indices))
-        return None
+            s = replace(s, indices=(*subscripts, *s.indices))
+        return loading(s, buffer, lambda x: replace(x, indices=(*subscripts, *x.indices)))
 
-    return rewrite(map_block_exprs(block, in_expr), in_stmt)
+    return rewrite_naming(block, buffer, one)

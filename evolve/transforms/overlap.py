@@ -16,10 +16,11 @@ from evolve.ir.stmt import Alloc, Block, Buffer, Commit, For, If, Leaf, Stmt, St
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import Site, fresh, leaves, local_buffers, rewrite, substitute_block, walk
 from evolve.target.limits import COPIED_BYTES
-from evolve.transforms.call import Call, Result, loop_of, transform
+from evolve.transforms.call import Call, Checked, Result, loop_of, transform
 from evolve.transforms.edit import declared_in, less, replace_loop, touched
 from evolve.transforms.memory import MAX_SHARED_BYTES
 from evolve.transforms.names import taken_names
+from evolve.transforms.naming import rewrite_naming
 from evolve.transforms.nests import with_leading
 
 SEQUENTIAL = (LoopKind.SERIAL, LoopKind.PARALLEL, LoopKind.UNROLL)
@@ -76,7 +77,7 @@ def _bytes(buffer: Buffer) -> int:
 
 
 @transform("make_async")
-def make_async(call: Call) -> Result:
+def make_async(call: Call) -> Checked:
     """See dsl_spec/make_async.yaml."""
     kernel, buffer = call.kernel, call.buffer("buffer")
     if buffer.space is not Space.SHARED:
@@ -98,7 +99,9 @@ def make_async(call: Call) -> Result:
     def started(s: Stmt) -> Stmt | None:
         return replace(s, asynchronous=True) if isinstance(s, Store) and s.buffer == buffer.name else None
 
-    return replace(kernel, body=_with_waits(rewrite(kernel.body, started), buffer.name)), call.names
+    yield None
+    body = rewrite_naming(kernel.body, buffer.name, started)
+    return replace(kernel, body=_with_waits(body, buffer.name)), call.names
 
 
 def _with_waits(block: Block, buffer: str) -> Block:

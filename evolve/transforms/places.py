@@ -5,7 +5,8 @@ from __future__ import annotations
 from evolve.dsl.diagnostic import RefusedError
 from evolve.ir.stmt import For
 from evolve.ir.types import LoopKind, Space
-from evolve.ir.visit import Site, walk
+from evolve.ir.visit import Site
+from evolve.transforms.taken import taken
 
 
 def check_runs_in_order(at: For) -> None:
@@ -27,9 +28,9 @@ def check_scope(at: For, site: Site, space: Space, *, what: str, outside: str, v
             f"{at.var} is inside thread loop {thread.var}: shared memory belongs to the whole block",
             repair=outside,
         )
-    inner = (s.stmt for s in walk(at.body) if isinstance(s.stmt, For))
-    grid = next((x.var for x in inner if x.kind.is_grid), None)
-    if grid is not None:
+    grids = taken(at.body).grid
+    if grids:
+        grid = grids[0][0]
         raise RefusedError(
             "E-GRID-NEST",
             f"{what} at {at.var} would stand beside the grid loop {grid}",

@@ -11,8 +11,8 @@ from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Alloc, Block, Buffer, For, Store
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import fresh, substitute, walk
-from evolve.transforms.call import Call, Result, loop_of, transform
-from evolve.transforms.edit import guard, is_request, less, replace_loop, touched
+from evolve.transforms.call import Call, Checked, Copied, loop_of, transform
+from evolve.transforms.edit import guard, is_request, less, loops_in, replace_loop, touched
 from evolve.transforms.names import claim, taken_names
 from evolve.transforms.places import check_runs_in_order, check_scope
 from evolve.transforms.window import Reach, Window, window_of
@@ -22,7 +22,7 @@ LINES = (32, 64, 128)
 
 
 @transform("prefetch")
-def prefetch(call: Call) -> Result:
+def prefetch(call: Call) -> Checked:
     """See dsl_spec/prefetch.yaml."""
     kernel, buffer = call.kernel, call.buffer("buffer")
     site = call.site("at")
@@ -45,21 +45,25 @@ def prefetch(call: Call) -> Result:
     )
     if not reads:
         raise RefusedError("E-STAGE-UNREAD", f"{buffer.name} is not read inside {at.var}")
-    inner = frozenset(s.stmt.var for s in walk(at.body) if isinstance(s.stmt, For))
-    window = window_of(kernel, buffer.name, reads, inner)
-    nest = _requests(call, buffer, at, window, max(1, size // buffer.dtype.size), ahead)
+    window = window_of(kernel, buffer.name, reads, loops_in(at.body))
+    taken = taken_names(kernel)
+    targets = call.statement.targets
+    name = claim(kernel, targets[0]) if targets else fresh(f"{buffer.name}_ask", taken)
+    taken.add(name)
+    sink = Buffer(name, buffer.dtype, (), Space.REGISTER)
+    yield Copied(sink, site)
+    nest = _requests(call, buffer, sink, window, max(1, size // buffer.dtype.size), ahead, taken)
     body = guard([less(add(var(at.var), ahead), at.extent)], nest, ranges_at(kernel, (*site.path, at)))
     asking = replace(at, body=Block((*body.stmts, *at.body.stmts)))
     return replace_loop(kernel, at.var, lambda _: asking), call.names
 
 
-def _requests(call: Call, buffer: Buffer, at: For, window: Window, step: int, ahead: int) -> Block:
+def _requests(
+    call: Call, buffer: Buffer, sink: Buffer, window: Window, step: int, ahead: int, taken: set[str]
+) -> Block:
     """One request for each `step` elements of a row of the part that the iteration `ahead` reads."""
-    kernel = call.kernel
-    taken = taken_names(kernel)
-    targets = call.statement.targets
-    name = claim(kernel, targets[0]) if targets else fresh(f"{buffer.name}_ask", taken)
-    taken |= {name}
+    site, name = call.site("at"), sink.name
+    at = loop_of(site)
     loops: list[For] = []
     where: list[Expr] = []
     last = len(window.extents) - 1
@@ -73,12 +77,10 @@ def _requests(call: Call, buffer: Buffer, at: For, window: Window, step: int, ah
             loops.append(For(loop, index(count), LoopKind.SERIAL, Block(()), call.note))
             place = add(place, mul(var(loop), every))
         where.append(place)
-    sink = Buffer(name, buffer.dtype, (), Space.REGISTER)
     ask = Store(name, (), Load(buffer.name, tuple(where), buffer.dtype), prefetch=True)
     terms = [less(index(-1), w) for w in where]
     terms += [less(w, n) for w, n in zip(where, buffer.extents, strict=True)]
-    site = call.site("at")
-    body = guard(terms, Block((Alloc(sink), ask)), ranges_at(kernel, (*site.path, at, *loops)))
+    body = guard(terms, Block((Alloc(sink), ask)), ranges_at(call.kernel, (*site.path, at, *loops)))
     for x in reversed(loops):
         body = Block((replace(x, body=body),))
     return body

@@ -12,8 +12,9 @@ from evolve.ir.kernel import Kernel
 from evolve.ir.printer import print_expr, print_stmt
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Leaf, Stmt
-from evolve.ir.visit import Site, leaves, local_buffers, variables
-from evolve.transforms.edit import all_sites, less, touched
+from evolve.ir.visit import Site, leaves, variables
+from evolve.transforms.edit import all_sites, declared_in, less, touched
+from evolve.transforms.once import once
 
 NUMBERED = "each element must be written at one iteration of the loops around"
 
@@ -45,11 +46,12 @@ class Digits:
 class Producer:
     """A statement of the block of a buffer's declaration that writes the buffer.
 
-    `loops` are those that choose the element, each inside the one before and alone in it; `body` is what is
-    in the last; `digits` are the dimensions of the subscript.
+    `whole` is a block of it alone; `loops` are those that choose the element, each inside the one before and
+    alone in it; `body` is what is in the last; `digits` are the dimensions of the subscript.
     """
 
     stmt: Stmt
+    whole: Block
     loops: tuple[For, ...]
     body: Block
     digits: tuple[Digits, ...]
@@ -70,7 +72,7 @@ def declaration(kernel: Kernel, buffer: Buffer) -> tuple[Site, Block]:
 
     Raises RefusedError E-VISIBLE for an argument.
     """
-    if buffer.name not in local_buffers(kernel.body):
+    if buffer.name not in declared_in(kernel.body):
         raise RefusedError(
             "E-VISIBLE",
             f"{buffer.name} is an argument: what it holds is seen when the kernel has ended",
@@ -93,29 +95,32 @@ def _block_of(kernel: Kernel, site: Site) -> Block:
 
 def producers(kernel: Kernel, buffer: Buffer) -> tuple[Producer, ...]:
     """What writes a buffer of the kernel's own, in the order of the text. Raises RefusedError E-PRODUCER."""
+    return once(kernel, ("producers", buffer), lambda: _producers(kernel, buffer))
+
+
+def _producers(kernel: Kernel, buffer: Buffer) -> tuple[Producer, ...]:
     site, block = declaration(kernel, buffer)
-    found = tuple(
-        _producer(kernel, buffer, site, s) for s in block.stmts if buffer.name in touched(Block((s,)))[1]
-    )
+    found = tuple(_producer(kernel, buffer, site, s) for s in block.stmts if buffer.name in touched(s)[1])
     written = sum(leaf.buffer == buffer.name for leaf, _ in leaves(kernel.body))
-    if not found or written != sum(_writes(p.stmt, buffer.name) for p in found):
+    if not found or written != sum(_writes(p.whole, buffer.name) for p in found):
         raise RefusedError("E-PRODUCER", f"{buffer.name} is not written beside its declaration")
     return found
 
 
-def _writes(s: Stmt, buffer: str) -> int:
-    return sum(leaf.buffer == buffer for leaf, _ in leaves(Block((s,))))
+def _writes(block: Block, buffer: str) -> int:
+    return sum(leaf.buffer == buffer for leaf, _ in leaves(block))
 
 
 def _producer(kernel: Kernel, buffer: Buffer, site: Site, s: Stmt) -> Producer:
-    found = [(leaf, below) for leaf, below in leaves(Block((s,))) if leaf.buffer == buffer.name]
+    whole = Block((s,))
+    found = [(leaf, below) for leaf, below in leaves(whole) if leaf.buffer == buffer.name]
     all_digits = [_digits(kernel, leaf, (*site.path, *below.path), len(site.path)) for leaf, below in found]
     digits = all_digits[0]
     if any(d != digits for d in all_digits):
         raise RefusedError("E-PRODUCER", f"{buffer.name} is written at several places in one loop")
     wanted = {name for d in digits for name, _, _ in d.loops}
     loops: list[For] = []
-    body = Block((s,))
+    body = whole
     while wanted - {x.var for x in loops}:
         (only,) = body.stmts if len(body.stmts) == 1 else (None,)
         if not isinstance(only, For) or only.var not in wanted:
@@ -126,7 +131,7 @@ def _producer(kernel: Kernel, buffer: Buffer, site: Site, s: Stmt) -> Producer:
             )
         loops.append(only)
         body = only.body
-    return Producer(s, tuple(loops), body, digits)
+    return Producer(s, whole, tuple(loops), body, digits)
 
 
 def _digits(kernel: Kernel, leaf: Leaf, path: tuple[For | If, ...], depth: int) -> tuple[Digits, ...]:

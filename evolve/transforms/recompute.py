@@ -28,26 +28,28 @@ from evolve.ir.visit import (
     Site,
     leaves,
     loads,
-    map_block_exprs,
-    map_expr,
     rewrite,
     substitute,
     substitute_block,
     walk,
 )
-from evolve.transforms.call import Call, Result, loop_of, transform
+from evolve.transforms.call import Call, Checked, Copied, Result, loop_of, transform
 from evolve.transforms.edit import (
+    all_sites,
     declared_in,
     guard,
     loops_gone,
+    loops_in,
     renamed,
     replace_loop,
     touched,
     without_buffer,
 )
 from evolve.transforms.mapping import FREE
-from evolve.transforms.memory import copy_of, in_front, loops_inside
+from evolve.transforms.memory import copy_of, in_front
 from evolve.transforms.names import taken_names
+from evolve.transforms.naming import rewrite_naming, with_loads
+from evolve.transforms.once import once
 from evolve.transforms.places import check_runs_in_order, check_scope
 from evolve.transforms.producers import Producer, declaration, producers
 from evolve.transforms.window import Reach, Window, swept, window_of
@@ -62,15 +64,11 @@ def inline(call: Call) -> Result:
     if buffer.name not in touched(kernel.body)[0]:
         raise RefusedError("E-NO-CHANGE", f"nothing reads {buffer.name}")
 
-    def in_place(e: Expr) -> Expr:
-        def one(x: Expr) -> Expr:
-            if not isinstance(x, Load) or x.buffer != buffer.name:
-                return x
-            return substitute(store.value, producer.at(x.indices)[0])
+    def in_place(x: Load) -> Expr:
+        return substitute(store.value, producer.at(x.indices)[0])
 
-        return map_expr(e, one)
-
-    result = replace(kernel, body=map_block_exprs(without_buffer(kernel.body, buffer.name), in_place))
+    body = with_loads(without_buffer(kernel.body, buffer.name), buffer.name, in_place)
+    result = replace(kernel, body=body)
     return result, call.names.without_loops(loops_gone(kernel, result), f"gone with {buffer.name}")
 
 
@@ -102,7 +100,7 @@ def _only_store(kernel: Kernel, buffer: Buffer) -> tuple[Producer, Store]:
 
 
 @transform("compute_at")
-def compute_at(call: Call) -> Result:
+def compute_at(call: Call) -> Checked:
     """See dsl_spec/compute_at.yaml."""
     kernel, buffer = call.kernel, call.buffer("buffer")
     site = call.site("at")
@@ -114,31 +112,29 @@ def compute_at(call: Call) -> Result:
         raise RefusedError("E-STAGE-UNREAD", f"{buffer.name} is not read inside {at.var}")
     window = Window((), ())
     if buffer.extents:
-        window = window_of(kernel, buffer.name, reads, loops_inside(at))
+        window = window_of(kernel, buffer.name, reads, loops_in(at.body))
     taken = taken_names(kernel)
     copy = copy_of(call, buffer, window, space, "at", taken)
-    rest = replace_loop(kernel, at.var, lambda _: ()).body
-    stays = any(a.buffer == buffer.name for s in walk(rest) for a in _loads_of(s.stmt))
+    stays = any(all(x is not at for x in (s.stmt, *s.path)) for s in _readers(kernel, buffer.name))
+    if not any(declared_in(p.stmt) for p in made):
+        reads_there = frozenset[str]().union(*(touched(p.stmt)[0] for p in made)) - {buffer.name}
+        yield Copied(copy, site, reads_there, frozenset() if stays else frozenset((buffer.name,)))
     path = (*site.path, at)
     bodies = (renamed(p.body, "at", taken) if stays else p.body for p in made)
     again = tuple(replace(p, body=b) for p, b in zip(made, bodies, strict=True))
     moved = tuple(s for p in again for s in _moved(call, p, buffer, copy, window, path, taken).stmts)
 
-    def redirected(e: Expr) -> Expr:
-        def one(x: Expr) -> Expr:
-            if not isinstance(x, Load) or x.buffer != buffer.name:
-                return x
-            local = tuple(sub(i, o) for i, o in zip(x.indices, window.origins, strict=True))
-            return Load(copy.name, local, x.dtype)
+    def redirected(x: Load) -> Expr:
+        local = tuple(sub(i, o) for i, o in zip(x.indices, window.origins, strict=True))
+        return Load(copy.name, local, x.dtype)
 
-        return map_expr(e, one)
-
-    body = map_block_exprs(at.body, redirected)
+    body = with_loads(at.body, buffer.name, redirected)
     body = in_front((Alloc(copy), *moved), body, inside_guards=space is Space.REGISTER)
     result = replace_loop(kernel, at.var, lambda s: replace(s, body=body))
     if stays:
         return result, call.names
-    left = rewrite(result.body, lambda s: () if any(s is p.stmt for p in made) else None)
+    stmts = [p.stmt for p in made]
+    left = rewrite_naming(result.body, buffer.name, lambda s: () if any(s is x for x in stmts) else None)
     result = replace(kernel, body=without_buffer(left, buffer.name))
     return result, call.names.without_loops(loops_gone(kernel, result), f"gone with {buffer.name}")
 
@@ -157,7 +153,7 @@ def _check_place(
         verb="compute",
     )
     _, block = declaration(kernel, buffer)
-    place = next((i for i, s in enumerate(block.stmts) if any(x.stmt is at for x in walk(Block((s,))))), None)
+    place = next((i for i, s in enumerate(block.stmts) if at.var in loops_in(s)), None)
     if place is None:
         raise RefusedError("E-NO-CHANGE", f"{buffer.name} is not declared outside of {at.var}")
     for p in made:
@@ -168,8 +164,7 @@ def _check_place(
 
 def _check_movable(p: Producer, buffer: str) -> None:
     """Raises RefusedError where a producer does something else too, or has been given to threads or lanes."""
-    inside = Block((p.stmt,))
-    stmts = [s.stmt for s in walk(inside)]
+    stmts = [s.stmt for s in walk(p.whole)]
     bound = next((x for x in stmts if isinstance(x, For) and x.kind not in FREE), None)
     if bound is not None:
         raise RefusedError(
@@ -177,7 +172,7 @@ def _check_movable(p: Producer, buffer: str) -> None:
             f"loop {bound.var} is already {bound.kind.value}",
             repair=f"compute_at before {bound.var} is bound",
         )
-    others = touched(inside)[1] - declared_in(inside) - {buffer}
+    others = touched(p.stmt)[1] - declared_in(p.stmt) - {buffer}
     if others:
         raise RefusedError("E-PRODUCER", f"what writes {buffer} writes {min(others)} as well")
     if any(a.buffer == buffer for s in stmts for a in _loads_of(s)):
@@ -188,6 +183,15 @@ def _check_movable(p: Producer, buffer: str) -> None:
 
 def _loads_of(s: Stmt) -> Iterator[Access]:
     return (a for a in effects(s).accesses if a.mode is Mode.READ)
+
+
+def _readers(kernel: Kernel, buffer: str) -> tuple[Site, ...]:
+    """The statements that read a buffer; one that only reduces into it does not."""
+
+    def find() -> tuple[Site, ...]:
+        return tuple(s for s in all_sites(kernel) if any(a.buffer == buffer for a in _loads_of(s.stmt)))
+
+    return once(kernel, ("readers", buffer), find)
 
 
 def _reads(at: For, site: Site, buffer: str) -> Iterator[Reach]:

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from evolve.dsl.diagnostic import RefusedError
 from evolve.ir.effects import effects
-from evolve.ir.expr import Expr, Load
 from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Alloc, Buffer, Reduce, Store
 from evolve.ir.types import Space
-from evolve.ir.visit import Site, map_block_exprs, map_expr
+from evolve.ir.visit import Site
 from evolve.transforms.call import Call, Result, transform
 from evolve.transforms.edit import all_sites, loops_gone, without_buffer
+from evolve.transforms.naming import with_loads
 
 
 @transform("reuse")
@@ -22,11 +22,9 @@ def reuse(call: Call) -> Result:
     check_alike(kept, dropped)
     _check_in_scope(kernel, kept, dropped)
 
-    def read_kept(e: Expr) -> Expr:
-        return replace(e, buffer=kept.name) if isinstance(e, Load) and e.buffer == dropped.name else e
-
     bare = without_buffer(kernel.body, dropped.name)
-    result = replace(kernel, body=map_block_exprs(bare, lambda e: map_expr(e, read_kept)))
+    body = with_loads(bare, dropped.name, lambda x: replace(x, buffer=kept.name))
+    result = replace(kernel, body=body)
     return result, call.names.without_loops(loops_gone(kernel, result), f"gone with {dropped.name}")
 
 

@@ -1,25 +1,24 @@
-"""What a statement and all inside it take: of a block, of the grid, and which threads touch which buffer.
+"""What a statement and all inside it take: of a block and of the grid, and which buffers they name.
 
-Remembered by object, which is kept so that its number stays its own: a kernel shares most statements with
-what it was made from, and what a few hundred next moves leave is asked about one after the other.
+Remembered by object: a kernel shares most statements with what it was made from, and what a few hundred next
+moves leave is asked about one after the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-from evolve.ir.effects import Mode, effects
-from evolve.ir.expr import Expr
-from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Stmt
+from evolve.ir.effects import effects
+from evolve.ir.expr import Const, Expr
+from evolve.ir.memo import by_object
+from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Leaf, Stmt
 from evolve.ir.types import LoopKind, Space
+from evolve.ir.visit import inside, loads
 
-T = TypeVar("T")
 Loop = tuple[str, LoopKind, Expr]
 """Its name, kind and extent."""
-Axes = frozenset[LoopKind]
-_MOST_KNOWN = 16384
 
 
 class Taken(NamedTuple):
@@ -32,59 +31,37 @@ class Taken(NamedTuple):
     registers: tuple[Buffer, ...] = ()
 
 
-class Touched(NamedTuple):
-    """Axes of threads around the accesses of one buffer, inside of where it is asked.
-
-    together    around all that read it; None: nothing does
-    shared_out  around some that writes it; None: nothing does
-    """
-
-    together: Axes | None
-    shared_out: Axes | None
+_NOTHING = Taken()
 
 
 def taken(s: Stmt) -> Taken:
     """What a statement takes."""
     if isinstance(s, Alloc):
         return _declared(s.buffer)
-    return _remembered(_TAKEN, s, _taken_inside) if isinstance(s, Block | For | If) else _NOTHING
+    return _taken_inside(s) if isinstance(s, Block | For | If) else _NOTHING
 
 
-def touched(s: Stmt) -> Mapping[str, Touched]:
-    """The buffers that a statement touches, and how."""
-    return _remembered(_TOUCHED, s, _touched)
+def taken_by(stmts: Iterable[Stmt]) -> Taken:
+    """What statements take, one after the other."""
+    return _joined([x for x in map(taken, stmts) if x is not _NOTHING])
 
 
-_NOTHING = Taken()
-_TAKEN: dict[int, tuple[Stmt, Taken]] = {}
-_TOUCHED: dict[int, tuple[Stmt, Mapping[str, Touched]]] = {}
+@by_object
+def named(s: Stmt) -> frozenset[str]:
+    """The buffers that a statement touches or declares, or that its origin has in it."""
+    own = {s.buffer.name} if isinstance(s, Alloc) else {a.buffer for a in effects(s).accesses}
+    if isinstance(s, Leaf) and s.origin is not None:
+        own.update(x.buffer for e in s.origin.instance for x in loads(e))
+    return frozenset(own.union(*map(named, inside(s))))
 
 
-def _remembered(memo: dict[int, tuple[Stmt, T]], s: Stmt, ask: Callable[[Stmt], T]) -> T:
-    known = memo.get(id(s))
-    if known is None:
-        if len(memo) >= _MOST_KNOWN:
-            memo.clear()
-        known = memo[id(s)] = (s, ask(s))
-    return known[1]
-
-
-def _inside(s: Stmt) -> tuple[Stmt, ...]:
-    """The statements directly inside."""
-    match s:
-        case Block():
-            return s.stmts
-        case For():
-            return s.body.stmts
-        case If():
-            return (*s.body.stmts, *s.orelse.stmts)
-        case _:
-            return ()
-
-
+@by_object
 def _taken_inside(s: Stmt) -> Taken:
-    own = (_own(s),) if isinstance(s, For) else ()
-    parts = [x for x in (*own, *map(taken, _inside(s))) if x is not _NOTHING]
+    own = [_own(s)] if isinstance(s, For) else []
+    return _joined([x for x in (*own, *map(taken, inside(s))) if x is not _NOTHING])
+
+
+def _joined(parts: Sequence[Taken]) -> Taken:
     if len(parts) < 2:
         return parts[0] if parts else _NOTHING
     return Taken(*(tuple(chain.from_iterable(of_kind)) for of_kind in zip(*parts, strict=True)))
@@ -105,35 +82,9 @@ def _declared(b: Buffer) -> Taken:
     return Taken(registers=(b,)) if b.space is Space.REGISTER else _NOTHING
 
 
-def _touched(s: Stmt) -> Mapping[str, Touched]:
-    out: dict[str, Touched] = {}
-    for part in map(touched, _inside(s)):
-        for name, found in part.items():
-            _put(out, name, found)
-    if isinstance(s, For) and s.kind.is_thread:
-        out = {name: _along(found, frozenset((s.kind,))) for name, found in out.items()}
-    for access in effects(s).accesses:
-        reads = access.mode is Mode.READ
-        _put(out, access.buffer, Touched(frozenset(), None) if reads else Touched(None, frozenset()))
-    return out
-
-
-def _put(out: dict[str, Touched], name: str, found: Touched) -> None:
-    before = out.get(name)
-    if before is None:
-        out[name] = found
-    elif before != found:
-        out[name] = Touched(
-            _both(before.together, found.together, frozenset.intersection),
-            _both(before.shared_out, found.shared_out, frozenset.union),
-        )
-
-
-def _along(found: Touched, axis: Axes) -> Touched:
-    return Touched(*(None if axes is None else axes | axis for axes in found))
-
-
-def _both(a: Axes | None, b: Axes | None, join: Callable[[Axes, Axes], Axes]) -> Axes | None:
-    if a is None or b is None:
-        return b if a is None else a
-    return join(a, b)
+def bytes_of(b: Buffer) -> int:
+    """The size of a buffer with its padding; 0 where an extent is no constant."""
+    size = b.dtype.size
+    for n, pad in zip(b.extents, b.padding or (0,) * len(b.extents), strict=True):
+        size *= (int(n.value) if isinstance(n, Const) else 0) + pad
+    return size

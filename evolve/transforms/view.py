@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -16,13 +16,13 @@ from evolve.ir.expr import Const
 from evolve.ir.kernel import Kernel
 from evolve.ir.launches import launches, phases
 from evolve.ir.scope import ranges_at
-from evolve.ir.stmt import Block, Buffer, For, If
+from evolve.ir.stmt import Block, Buffer, For, If, Reduce
 from evolve.ir.types import LoopKind, Space
-from evolve.ir.visit import Site, local_buffers, walk
+from evolve.ir.visit import Site, leaves, loads, local_buffers, walk
 from evolve.target.limits import STATIC_SHARED_BYTES, THREADS_MOST
 from evolve.transforms.edit import all_sites, loop_at, sites
 from evolve.transforms.mapping import FREE
-from evolve.transforms.taken import taken
+from evolve.transforms.taken import Loop, taken
 from evolve.workload.model import Contract
 
 
@@ -61,6 +61,7 @@ class View:
 
     kernel: Kernel
     limits: MoveLimits
+    _used: dict[str, dict[Mode, dict[str, None]]] = field(default_factory=dict)
 
     @cached_property
     def loops(self) -> Mapping[str, Site]:
@@ -99,10 +100,33 @@ class View:
         assert isinstance(found, For)
         return found
 
-    def used(self, loop: str, mode: Mode) -> list[str]:
+    def used(self, loop: str, mode: Mode) -> Sequence[str]:
         """Buffers with such an access inside the loop, each once."""
-        accesses = (a for s in walk(self.loop(loop).body) for a in effects(s.stmt).accesses)
-        return list(dict.fromkeys(a.buffer for a in accesses if a.mode is mode))
+        found = self._used.get(loop)
+        if found is None:
+            found = self._used[loop] = {m: {} for m in Mode}
+            for s in walk(self.loop(loop).body):
+                for a in effects(s.stmt).accesses:
+                    found[a.mode][a.buffer] = None
+        return tuple(found[mode])
+
+    @cached_property
+    def written(self) -> frozenset[str]:
+        """Buffers that a statement writes."""
+        return frozenset(leaf.buffer for leaf, _ in leaves(self.kernel.body))
+
+    @cached_property
+    def stores(self) -> Mapping[str, int]:
+        """How many stores fill a buffer; none that is reduced into, or filled from what is written later."""
+        later: set[str] = set()
+        found: dict[str, int] = {}
+        other: set[str] = set()
+        for leaf, _ in reversed(list(leaves(self.kernel.body))):
+            if isinstance(leaf, Reduce) or any(x.buffer in later for x in loads(leaf.value)):
+                other.add(leaf.buffer)
+            later.add(leaf.buffer)
+            found[leaf.buffer] = found.get(leaf.buffer, 0) + 1
+        return {name: n for name, n in found.items() if name not in other}
 
     def space(self, buffer: str) -> Space:
         """Where a buffer lies."""
@@ -135,8 +159,13 @@ def iterations(kernel: Kernel, site: Site, limits: MoveLimits) -> int | None:
 
 def thread_extents(kernel: Kernel) -> Mapping[LoopKind, int]:
     """For each axis of a block the most iterations of a constant extent bound to it."""
+    return axis_extents(kernel, taken(kernel.body).threads)
+
+
+def axis_extents(kernel: Kernel, loops: Sequence[Loop]) -> Mapping[LoopKind, int]:
+    """For each of their axes the most iterations of these thread loops, where that is constant."""
     most: dict[LoopKind, int] = {}
-    for name, axis, extent in taken(kernel.body).threads:
+    for name, axis, extent in loops:
         if isinstance(extent, Const):
             trips = int(extent.value)
         else:

@@ -14,8 +14,8 @@ from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Stmt, Store
 from evolve.ir.types import DType, Space
 from evolve.ir.visit import Site, loads, rewrite, variables, walk
 from evolve.transforms.call import Call, Result, loop_of, transform
-from evolve.transforms.edit import declared_in, guard, reads_memory, replace_loop
-from evolve.transforms.memory import copy_of, loops_inside
+from evolve.transforms.edit import declared_in, guard, loops_in, reads_memory, replace_loop
+from evolve.transforms.memory import copy_of
 from evolve.transforms.names import taken_names
 from evolve.transforms.places import check_runs_in_order, check_scope
 from evolve.transforms.window import Reach, Window, swept, window_of
@@ -29,7 +29,7 @@ def cache_write(call: Call) -> Result:
     at, space = loop_of(site), Space(call.word("scope"))
     _check_place(at, site, target, space)
     stores = tuple(_stores(at, site, target.name))
-    window = window_of(kernel, target.name, stores, loops_inside(at))
+    window = window_of(kernel, target.name, stores, loops_in(at.body))
     taken = taken_names(kernel)
     copy = copy_of(call, target, window, space, "w", taken)
 

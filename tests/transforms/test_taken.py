@@ -11,8 +11,8 @@ from evolve.ir.stmt import Alloc, Buffer, For
 from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import walk
 from evolve.transforms.apply import apply_program
-from evolve.transforms.edit import loop_at, replace_loop, sites
-from evolve.transforms.taken import Taken, Touched, taken, touched
+from evolve.transforms.edit import declared_in, loop_at, loops_in, replace_loop, sites, touched
+from evolve.transforms.taken import Taken, named, taken
 from tests.illegal.lifted import source
 from tests.illegal.templates import TEMPLATES
 
@@ -42,27 +42,24 @@ def taken_in_a_walk(kernel: Kernel) -> Taken:
     )
 
 
-def touched_in_a_walk(kernel: Kernel) -> dict[str, Touched]:
-    read: dict[str, list[frozenset[LoopKind]]] = {}
-    written: dict[str, list[frozenset[LoopKind]]] = {}
-    for site in walk(kernel.body):
-        axes = frozenset(x.kind for x in site.loops if x.kind.is_thread)
-        for access in effects(site.stmt).accesses:
-            (read if access.mode is Mode.READ else written).setdefault(access.buffer, []).append(axes)
-    return {
-        name: Touched(
-            frozenset.intersection(*read[name]) if name in read else None,
-            frozenset[LoopKind]().union(*written[name]) if name in written else None,
-        )
-        for name in {*read, *written}
-    }
+def touched_in_a_walk(kernel: Kernel) -> tuple[set[str], set[str]]:
+    accesses = [a for site in walk(kernel.body) for a in effects(site.stmt).accesses]
+    read = {a.buffer for a in accesses if a.mode in (Mode.READ, Mode.REDUCE)}
+    return read, {a.buffer for a in accesses if a.mode in (Mode.WRITE, Mode.REDUCE)}
+
+
+def declared_in_a_walk(kernel: Kernel) -> set[str]:
+    return {s.stmt.buffer.name for s in walk(kernel.body) if isinstance(s.stmt, Alloc)}
 
 
 @pytest.mark.parametrize(("name", "number"), PROGRAMS)
 def test_it_is_what_a_walk_finds(name: str, number: int) -> None:
     kernel = scheduled(name, number)
     assert taken(kernel.body) == taken_in_a_walk(kernel)
-    assert dict(touched(kernel.body)) == touched_in_a_walk(kernel)
+    assert touched(kernel.body) == touched_in_a_walk(kernel)
+    assert declared_in(kernel.body) == declared_in_a_walk(kernel)
+    assert named(kernel.body) == declared_in_a_walk(kernel).union(*touched_in_a_walk(kernel))
+    assert loops_in(kernel.body) == {s.stmt.var for s in walk(kernel.body) if isinstance(s.stmt, For)}
 
 
 @pytest.mark.parametrize(("name", "number"), PROGRAMS)

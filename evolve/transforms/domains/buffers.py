@@ -12,7 +12,7 @@ from evolve.ir.expr import Expr, Load, Var
 from evolve.ir.narrow import can_narrow
 from evolve.ir.stmt import Reduce
 from evolve.ir.types import Cache, Priority, Space
-from evolve.ir.visit import leaves, loads, local_buffers, map_expr, walk
+from evolve.ir.visit import leaves, local_buffers, map_expr, walk
 from evolve.transforms.domains.rule import Chosen, rule
 from evolve.transforms.view import View
 from evolve.workload.model import FAST_CONTRACTS
@@ -31,9 +31,8 @@ def read_in(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
 def prefetched_in(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
     """Arrays that are read inside a loop and nowhere written."""
     assert domain.of is not None
-    written = {leaf.buffer for leaf, _ in leaves(view.kernel.body)}
     for buffer in view.used(chosen[domain.of], Mode.READ):
-        if view.space(buffer) is Space.GLOBAL and buffer not in written:
+        if view.space(buffer) is Space.GLOBAL and buffer not in view.written:
             yield buffer
 
 
@@ -74,8 +73,7 @@ def updated(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
 @rule
 def computed(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
     """Buffers of the kernel's own that one store fills, from what is not written later."""
-    stores = _stores(view)
-    yield from (name for name in view.local if stores.get(name, 0) == 1)
+    yield from (name for name in view.local if view.stores.get(name, 0) == 1)
 
 
 @rule
@@ -83,22 +81,10 @@ def computed_for(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
     """Buffers of the kernel's own that stores fill, from what is not written later, and that are only read
     inside a loop. A sum may be computed in each iteration too, but what for."""
     assert domain.of is not None
-    loop, stores = chosen[domain.of], _stores(view)
+    loop = chosen[domain.of]
     written = view.used(loop, Mode.WRITE)
-    yield from (b for b in view.used(loop, Mode.READ) if b in view.local and b in stores and b not in written)
-
-
-def _stores(view: View) -> dict[str, int]:
-    """How many stores fill a buffer; none that is reduced into, or filled from what is written later."""
-    written: set[str] = set()
-    found: dict[str, int] = {}
-    other: set[str] = set()
-    for leaf, _ in reversed(list(leaves(view.kernel.body))):
-        if isinstance(leaf, Reduce) or any(x.buffer in written for x in loads(leaf.value)):
-            other.add(leaf.buffer)
-        written.add(leaf.buffer)
-        found[leaf.buffer] = found.get(leaf.buffer, 0) + 1
-    return {name: n for name, n in found.items() if name not in other}
+    filled = view.local.keys() & view.stores.keys()
+    yield from (b for b in view.used(loop, Mode.READ) if b in filled and b not in written)
 
 
 @rule

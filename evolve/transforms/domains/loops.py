@@ -10,7 +10,7 @@ from evolve.ir.data import reads
 from evolve.ir.effects import Mode, effects
 from evolve.ir.expr import Var
 from evolve.ir.scaled import power_in
-from evolve.ir.stmt import Block, For, If, Leaf, Reduce
+from evolve.ir.stmt import Alloc, Block, For, If, Leaf, Reduce
 from evolve.ir.types import MAX, SUM, LoopKind, Space
 from evolve.ir.visit import leaves, variables, walk
 from evolve.target.limits import WARP
@@ -72,18 +72,19 @@ def innermost(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
 
 @rule
 def reducing(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
-    """Free loops with a reduction inside, of one of these extents."""
+    """Free loops of one of these extents, all of whose iterations reduce into one cell."""
     for name in _reducing(view):
-        if view.extents[name] in domain.values:
+        if view.extents[name] in domain.values and _carries(view.loop(name)):
             yield name
 
 
 @rule
 def reducing_by_warps(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
-    """Free loops with a reduction inside that several whole warps of a block can share out."""
+    """Free loops that several whole warps of a block can share out, which reduce into one cell."""
     for name in _reducing(view):
         extent = view.extents[name]
-        if extent is not None and extent % WARP == 0 and WARP < extent <= view.limits.threads:
+        is_whole = extent is not None and extent % WARP == 0 and WARP < extent <= view.limits.threads
+        if is_whole and _carries(view.loop(name)):
             yield name
 
 
@@ -201,10 +202,12 @@ def swapped(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
 def shared_out(view: View, domain: Domain, chosen: Chosen) -> Iterator[str]:
     """Free loops, and pairs of one directly inside the other, whose statements can be taken apart."""
     for name, loop in view.free.items():
-        if is_divided_in_order((loop,)):
+        if _is_several(loop.body) and is_divided_in_order((loop,)):
             yield name
         inner = _only_loop(loop.body)
-        if inner is not None and inner.kind in FREE and is_divided_in_order((loop, inner)):
+        if inner is None or inner.kind not in FREE or not _is_several(inner.body):
+            continue
+        if is_divided_in_order((loop, inner)):
             yield f"[{name}, {inner.var}]"
 
 
@@ -273,6 +276,17 @@ def _reducing(view: View) -> Iterator[str]:
             yield name
 
 
+def _carries(loop: For) -> bool:
+    """Whether iterations reduce into a cell that they share and that is there before them."""
+    inside = declared_in(loop.body)
+    return any(
+        isinstance(leaf, Reduce)
+        and leaf.buffer not in inside
+        and not any(loop.var in variables(i) for i in leaf.indices)
+        for leaf, _ in leaves(loop.body)
+    )
+
+
 def _outward(body: Block) -> list[Leaf]:
     """The stores and reductions in a block of what is declared outside."""
     inside = declared_in(body)
@@ -287,6 +301,13 @@ def _shared_nest(view: View, name: str) -> str:
     last = max((i for i, x in enumerate(chain) if x.kind.is_thread), default=0)
     names = [x.var for x in chain[: last + 1]]
     return names[0] if len(names) == 1 else f"[{', '.join(names)}]"
+
+
+def _is_several(body: Block) -> bool:
+    """Whether a block, or what its only guards are around, has several statements."""
+    while len(body.stmts) == 1 and isinstance(body.stmts[0], If):
+        body = body.stmts[0].body
+    return sum(not isinstance(s, Alloc) for s in body.stmts) > 1
 
 
 def _only_loop(body: Block) -> For | None:
