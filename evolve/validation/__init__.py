@@ -13,7 +13,12 @@ Nothing here knows how the text was made: it imports no module of `codegen` that
 `items`      the kernel as one thread runs it; `upcoming` what comes next of it; `walk` both in step;
              `state` names, and which buffer each stands for; `statements` what one line does
 `lanes`      vector loops, statement by statement; `coordinates` of the lanes of a warp
-`collectives` combine loops and scans; `helpers` what device functions do, by running them; `reuse` of the
-             memory that they are given
+`collectives` combine loops and scans, by calls of functions; `combining` what these do, found by running
+             them in `lockstep` on `contributions`, with their `scratch` memory; `reuse` of that memory;
+             `integers` of C; `remembered` what was found of a function
+`updates`    by lanes together: `peers` those of one cell, `neighbours` those of one cell in order
+`runs`       consecutive entries gathered before their segments are updated; `gathering` by a function,
+             `finding` what it searches with: both `searching` an array, shown by invariants, `ordered` what
+             follows from its order, `differences` from differences
 `verdict`    PROVED, REFUTED, UNKNOWN; `validate` a module: start here
 """

@@ -1,14 +1,14 @@
-"""Combine loops and scans: a call of a device function whose effect was found by running it (`helpers`)."""
+"""Combine loops and scans: a call of a device function whose effect was found by running it (`combining`)."""
 
 from __future__ import annotations
 
 from evolve.ir.expr import Load
 from evolve.ir.stmt import For, Reduce, Store
 from evolve.ir.types import LoopKind
+from evolve.validation.combining import Effect, effect_of
 from evolve.validation.elements import same_element
 from evolve.validation.forms import spelled
 from evolve.validation.formula import at_least, below
-from evolve.validation.helpers import Effect, effect_of
 from evolve.validation.items import Item, Total
 from evolve.validation.meaning import condition, index, kernel_index
 from evolve.validation.polynomial import Poly, constant, variable

@@ -29,7 +29,6 @@ from evolve.validation.formula import (
 from evolve.validation.polynomial import Atom, Interval, Poly, bounds, floor, truncated
 
 OPERATIONS = 20_000
-"""isl's operations a question; beyond, nothing follows."""
 
 
 @dataclass
@@ -47,6 +46,8 @@ class Context:
     facts: tuple[Formula, ...] = ()
     reads: Mapping[str, tuple[Poly, Poly]] = field(default_factory=dict)
     known: Known = field(default_factory=Known)
+    operations: int = OPERATIONS
+    """isl's for a question; beyond, nothing follows."""
 
     def given(self, *more: Formula) -> Context:
         fresh = [x for f in more for x in conjuncts(f) if x not in self.facts and not is_opaque(x)]
@@ -101,7 +102,7 @@ class Context:
         body = " and ".join(f"({text.formula(x)})" for x in (*parts, *facts)) or "0 = 0"
         full = text.whole(body)
         if full not in self.known.answers:
-            self.known.answers[full] = _is_empty(full)
+            self.known.answers[full] = _is_empty(full, self.operations)
         return self.known.answers[full]
 
     def _near(self, parts: Sequence[Formula]) -> list[Formula]:
@@ -116,8 +117,8 @@ class Context:
             if not near:
                 return sorted(out, key=self.facts.index)
             out += [f for f, _ in near]
-            reached = reached.union(*(a for _, a in near))
             left = [(f, a) for f, a in left if not a & reached]
+            reached = reached.union(*(a for _, a in near))
 
     def quotient(self, p: Poly, d: Poly) -> Poly:
         """p / d as C computes it, d being positive."""
@@ -221,9 +222,9 @@ class _Text:
         return name
 
 
-def _is_empty(text: str) -> bool:
+def _is_empty(text: str, operations: int) -> bool:
     try:
-        with limited(OPERATIONS):
+        with limited(operations):
             return bool(isl.Set.read_from_str(context(), text).is_empty())
     except IslLimitError:
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evolve.ir.types import LoopKind
-from evolve.validation.helpers import INTEGERS
+from evolve.validation.integers import INTEGERS
 from evolve.validation.polynomial import Poly, constant, variable
 from evolve.validation.state import Place, State
 from evolve.validation.text import Builtin, Convert, Declare, Expr, Number, Operation

@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 
 from evolve.ir.expr import Expr as Term
+from evolve.ir.expr import Find
 from evolve.ir.printer import print_expr
-from evolve.ir.types import Space
+from evolve.ir.types import DType, Space
+from evolve.validation.finding import room_to_find
 from evolve.validation.forms import spelled
+from evolve.validation.formula import at_least
 from evolve.validation.meaning import (
     address,
+    check_fits,
     constant_extents,
     index,
     kernel_address,
@@ -17,9 +21,9 @@ from evolve.validation.meaning import (
     shared_elements,
 )
 from evolve.validation.places import Access
-from evolve.validation.polynomial import Poly
+from evolve.validation.polynomial import Poly, constant
 from evolve.validation.state import Environment, Local, Parameter, Place, Shared, State
-from evolve.validation.text import Array, Element, Expr, Name
+from evolve.validation.text import Array, Convert, Element, Expr, Invoke, Name
 from evolve.validation.verdict import DifferenceError, UnreadError
 
 
@@ -37,26 +41,101 @@ def same_element(
     base = t.base if isinstance(t, Element) else t
     if not isinstance(base, Name):
         raise DifferenceError(f"{spelled(t)} is not an element of {buffer}", place.line)
-    held = st.binding(base, place.line)
-    if b.space is Space.GLOBAL:
-        if held != Parameter(buffer, True) or not isinstance(t, Element):
-            raise DifferenceError(f"{spelled(t)} is not an element of {buffer}", place.line)
-    elif b.space is Space.SHARED:
-        if not isinstance(held, Shared) or not isinstance(t, Element):
-            raise DifferenceError(f"{spelled(t)} is not an element of {buffer}", place.line)
-        st.unify(base, buffer, place)
-        needed, there = shared_elements(st, b, ctx), held.declaration.type
-        assert isinstance(there, Array)
-        if needed is None or math.prod(there.extents) < needed:
-            raise DifferenceError(f"{base.name} is smaller than {buffer}", place.line)
-    else:
-        _same_place(st, t, held, b.name, indices, env, place, offset)
+    if b.space is Space.REGISTER:
+        _same_place(st, t, st.binding(base, place.line), b.name, indices, env, place, offset)
         return
-    assert isinstance(t, Element)
+    if not isinstance(t, Element):
+        raise DifferenceError(f"{spelled(t)} is not an element of {buffer}", place.line)
+    same_array(st, base, buffer, place)
+    if len(t.indices) == 1 and b.space is Space.GLOBAL and any(isinstance(i, Find) for i in indices):
+        same_subscript(st, t.indices[0], buffer, indices, env, place, offset)
+        return
     p, q = address(st, t, place).plus(offset), kernel_address(st, b, indices, env, ctx)
     if not ctx.same(p, q):
-        wanted = f"{buffer}[{', '.join(map(print_expr, indices))}]"
-        raise DifferenceError(f"{base.name}[{p.text}] is not {wanted}, which is at {q.text}", place.line)
+        raise _elsewhere(base.name, p, buffer, indices, q, place)
+
+
+def same_array(st: State, base: Name, buffer: str, place: Place) -> None:
+    """Raises DifferenceError unless a name of the text stands for an array in memory."""
+    held, b = st.binding(base, place.line), st.buffers[buffer]
+    if b.space is Space.GLOBAL:
+        if held != Parameter(buffer, True):
+            raise DifferenceError(f"{base.name} is not {buffer}", place.line)
+        return
+    if b.space is not Space.SHARED or not isinstance(held, Shared):
+        raise DifferenceError(f"{base.name} is not {buffer}", place.line)
+    st.unify(base, buffer, place)
+    needed, there = shared_elements(st, b, place.context), held.declaration.type
+    assert isinstance(there, Array)
+    if needed is None or math.prod(there.extents) < needed:
+        raise DifferenceError(f"{base.name} is smaller than {buffer}", place.line)
+
+
+def same_segments(st: State, starts: Name, segments: Expr, buffer: str, room: int, place: Place) -> Poly:
+    """Raises DifferenceError unless a name is the array whose segments are searched, and a number theirs.
+
+    The first entry that is in one. What searches ask of such an array must hold: that it is in order, none of
+    it below zero, and that the number of segments leaves room for what they add to it.
+    """
+    ctx, b = place.context, st.buffers[buffer]
+    same_array(st, starts, buffer, place)
+    premise = next((c for c in st.kernel.contents if c.buffer == buffer and c.nondecreasing), None)
+    if premise is None or buffer not in st.constants or len(b.extents) != 1:
+        raise UnreadError(f"nothing says that {buffer} is in order", place.line)
+    number = kernel_index(st, b.extents[0], {}, ctx).plus(-1)
+    if not ctx.same(index(st, segments, place), number):
+        raise DifferenceError(f"{spelled(segments)} is not how many segments {buffer} has", place.line)
+    low = kernel_index(st, premise.low, {}, ctx)
+    if not ctx.holds(at_least(low, constant(0))) or not ctx.holds(at_least(number, constant(1))):
+        raise UnreadError(f"{buffer} may begin below zero, or have no segment", place.line)
+    check_fits(st, number.plus(room), DType.I32, place)
+    return low
+
+
+def _found(st: State, t: Expr, wanted: Find, env: Environment, place: Place) -> None:
+    """Raises DifferenceError unless `t` is a search for the segment that the kernel means."""
+    call = st.resolved(t, place)
+    if not isinstance(call, Invoke) or call.definition is None or len(call.args) != 3:
+        raise DifferenceError(f"{spelled(t)} searches no segment", place.line)
+    room = room_to_find(call.definition, st.launched)
+    starts, segments, value = call.args
+    if not isinstance(starts, Name):
+        raise UnreadError("an array that is not by name", place.line)
+    same_segments(st, starts, segments, wanted.buffer, room, place)
+    # It is in a segment, so it is not too large for what the segments begin with.
+    whole = isinstance(value, Convert) and value.type is st.buffers[wanted.buffer].dtype
+    here = index(st, value.arg if whole and isinstance(value, Convert) else value, place)
+    if not place.context.same(here, kernel_index(st, wanted.value, env, place.context)):
+        raise DifferenceError(f"{spelled(value)} is not what the kernel searches for", place.line)
+
+
+def same_subscript(
+    st: State,
+    t: Expr,
+    buffer: str,
+    indices: tuple[Term, ...],
+    env: Environment,
+    place: Place,
+    offset: int = 0,
+) -> None:
+    """Raises DifferenceError unless `t` counts up to the kernel's element of an array, `offset` further."""
+    ctx = place.context
+    if any(isinstance(i, Find) for i in indices):
+        (wanted,) = indices
+        if offset or not isinstance(wanted, Find):
+            raise UnreadError("a segment that is searched for", place.line)
+        _found(st, t, wanted, env, place)
+        return
+    p, q = index(st, t, place).plus(offset), kernel_address(st, st.buffers[buffer], indices, env, ctx)
+    if not ctx.same(p, q):
+        raise _elsewhere(buffer, p, buffer, indices, q, place)
+
+
+def _elsewhere(
+    name: str, p: Poly, buffer: str, indices: tuple[Term, ...], q: Poly, place: Place
+) -> DifferenceError:
+    wanted = f"{buffer}[{', '.join(map(print_expr, indices))}]"
+    return DifferenceError(f"{name}[{p.text}] is not {wanted}, which is at {q.text}", place.line)
 
 
 def _same_place(

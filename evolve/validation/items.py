@@ -20,6 +20,16 @@ class Total:
 
 
 @dataclass(frozen=True)
+class Run:
+    """What is left of entries that were put into `values`: each goes where `update` says, from `base` on."""
+
+    update: Reduce
+    values: str
+    base: Poly
+    number: int
+
+
+@dataclass(frozen=True)
 class Item:
     """A statement of the kernel, still to be found in the text.
 
@@ -30,7 +40,7 @@ class Item:
     settled whether guards of its own were added
     """
 
-    stmt: Stmt | Total
+    stmt: Stmt | Total | Run
     env: Mapping[str, Poly] = field(default_factory=dict)
     axes: frozenset[LoopKind] = frozenset()
     guards: tuple[Formula, ...] = ()

@@ -239,3 +239,23 @@ def exclusive_or(p: Poly, q: Poly, ranges: Ranges) -> Poly:
         if low.terms and span[0] is not None and span[1] is not None and span[0] >= 0 and span[1] < step:
             return exclusive_or(high, b, ranges) + low
     return atom(Atom("xor", "", tuple(sorted((p, q), key=lambda x: x.text))))
+
+
+def substituted(p: Poly, name: str, by: Poly) -> Poly:
+    """The same with another value for a variable."""
+    out = ZERO
+    for m, c in p.terms.items():
+        term = constant(c)
+        for a in m:
+            term = term * _with(a, name, by)
+        out = out + term
+    return out
+
+
+def _with(a: Atom, name: str, by: Poly) -> Poly:
+    if a.kind == "var":
+        return by if a.label == name else atom(a)
+    of = tuple(substituted(q, name, by) for q in a.of)
+    if a.kind in ("min", "max", "xor"):
+        of = tuple(sorted(of, key=lambda x: x.text))
+    return atom(Atom(a.kind, a.label, of))

@@ -54,7 +54,8 @@ def _after(body: Sequence[Stmt], used: frozenset[int], shared: frozenset[int]) -
 
 
 def _calls(part: Any) -> Iterator[Invoke]:
-    if isinstance(part, Invoke) and part.definition is not None:
+    # What gives no value has no memory of its own: it updates the kernel's.
+    if isinstance(part, Invoke) and part.definition is not None and part.type is not None:
         yield part
     if isinstance(part, tuple):
         for x in part:

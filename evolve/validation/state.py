@@ -101,13 +101,15 @@ class State:
     """`block`: threads along each axis; `grid` blocks along each; `written` keys of what the text writes."""
 
     kernel: Kernel
-    buffers: Mapping[str, Buffer]
+    buffers: dict[str, Buffer]
     block: Mapping[LoopKind, int]
     grid: Mapping[LoopKind, Poly]
     sizes: Mapping[str, Poly]
     written: frozenset[int]
     constants: frozenset[str]
     """Global arrays that the kernel never writes."""
+    launched: tuple[int, int, int] = (1, 1, 1)
+    """Threads of a block along x, y and z of the launch, whatever its lanes' coordinates are."""
     aligned: Mapping[str, int] = field(default_factory=dict)
     """Bytes that the launch asks addresses of arrays to be a multiple of."""
     names: dict[int, Binding] = field(default_factory=dict)

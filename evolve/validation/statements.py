@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import gcd, prod
 
 from evolve.ir.expr import Load
@@ -14,6 +14,7 @@ from evolve.validation.forms import spelled
 from evolve.validation.items import Item
 from evolve.validation.lanes import distinct, reads_of
 from evolve.validation.meaning import address
+from evolve.validation.peers import ATOMICS
 from evolve.validation.polynomial import Atom, Poly, constant, floor
 from evolve.validation.read import PREFETCH
 from evolve.validation.state import Alias, Parameter, Place, Shared, State
@@ -32,10 +33,10 @@ from evolve.validation.text import (
     Vector,
     Wide,
 )
+from evolve.validation.updates import aggregated
 from evolve.validation.values import combines, same_value
 from evolve.validation.verdict import DifferenceError, UnreadError
 
-_ATOMICS = {"atomicAdd": "sum", "atomicMin": "min", "atomicMax": "max"}
 _COPY = "__pipeline_memcpy_async"
 
 
@@ -104,7 +105,14 @@ def touched_by_call(s: Assign | Evaluate) -> list[int]:
     if isinstance(s, Assign):
         targets = [s.target]
     elif isinstance(s.expr, Invoke) and s.expr.name != PREFETCH:
-        targets = [a.of for a in s.expr.args[:1] if isinstance(a, Address)] or list(s.expr.args[:1])
+        # A function of the text may write to all that it is given.
+        given: Sequence[Expr] = s.expr.args[:1]
+        if s.expr.definition is not None:
+            function = s.expr.definition
+            given = [
+                a for p, a in zip(function.params, s.expr.args, strict=True) if p.key not in function.readonly
+            ]
+        targets = [a.of if isinstance(a, Address) else a for a in given]
     out = []
     for t in targets:
         base = t.vector if isinstance(t, Lane) else t.first if isinstance(t, Wide) else t
@@ -142,7 +150,8 @@ def matched(
     if not isinstance(step, Reduce) or not step.atomic:
         raise DifferenceError(f"{spelled(call)} where the kernel updates nothing atomically", place.line)
     if call.definition is not None:
-        raise UnreadError(f"a call of {call.name}", place.line)
+        aggregated(st, call, head, place)
+        return left.pop(0).root
     target, value = updated(s, step)
     if target is None or value is None:
         raise DifferenceError(f"{call.name} is not the update of the kernel", place.line)
@@ -159,7 +168,7 @@ def updated(s: Assign | Evaluate, step: Reduce) -> tuple[Expr | None, Expr | Non
         return s.target, combines(s.op, s.target, s.value, step.monoid, step.value.dtype)
     call = s.expr
     plain = isinstance(call, Invoke) and call.definition is None and step.atomic and not step.aggregated
-    if not plain or not isinstance(call, Invoke) or _ATOMICS.get(call.name) != step.monoid.name:
+    if not plain or not isinstance(call, Invoke) or ATOMICS.get(call.name) != step.monoid.name:
         return None, None
     cell = call.args[0]
     return (cell.of, call.args[1]) if isinstance(cell, Address) else (None, None)

@@ -8,7 +8,7 @@ from evolve.ir.stmt import Alloc, Block, For, If, Leaf, Reduce, Store
 from evolve.ir.types import Space
 from evolve.validation.context import Context
 from evolve.validation.formula import at_least, below, equal, is_opaque, negation
-from evolve.validation.items import Item
+from evolve.validation.items import Item, Run
 from evolve.validation.meaning import kernel_condition, kernel_index
 from evolve.validation.polynomial import Poly, bounds, constant, variable
 from evolve.validation.state import AXES, GRID, Place, State
@@ -155,6 +155,8 @@ class Upcoming:
 
 def _written(item: Item) -> str | None:
     s = item.stmt
+    if isinstance(s, Run):
+        return s.update.buffer
     if isinstance(s, Leaf):
         return s.buffer
     if isinstance(s, For) and s.kind.is_combine and not s.kind.is_scan:

@@ -7,12 +7,12 @@ from dataclasses import replace
 from math import prod
 
 from evolve.codegen.rendered import Rendered, RenderedLaunch, RenderedVariant
-from evolve.ir.expr import TRUE, Binary, BinaryOp, Const, Find, Var, conjunction
+from evolve.ir.expr import TRUE, Binary, BinaryOp, Const, Var, conjunction
 from evolve.ir.expr import Expr as Term
 from evolve.ir.kernel import Kernel, Module, Variant
 from evolve.ir.poly import fixed_scalars
 from evolve.ir.scope import conjuncts
-from evolve.ir.stmt import For, Reduce
+from evolve.ir.stmt import For
 from evolve.ir.types import DType, LoopKind
 from evolve.ir.visit import leaves, local_buffers, walk
 from evolve.validation.context import Context
@@ -112,9 +112,6 @@ def _multiple(t: Term) -> tuple[str, int]:
 
 def compare(kernel: Kernel, function: Function, launch: RenderedLaunch, guard: Term) -> None:
     """Raises DifferenceError or UnreadError unless the function does what the kernel does."""
-    for leaf, _ in leaves(kernel.body):
-        if isinstance(leaf, Reduce) and leaf.atomic and any(isinstance(i, Find) for i in leaf.indices):
-            raise UnreadError("entries gathered into runs before their segments are updated")
     fixed = fixed_scalars(kernel.assumptions)
     names = [s.name for s in kernel.scalars if s.is_size]
     sizes = {n: constant(fixed[n]) if n in fixed else variable(n) for n in names}
@@ -171,6 +168,7 @@ def _set_block(state: State, launch: RenderedLaunch, context: Context) -> None:
     x, y, z = (kernel_index(state, e, {}, context).value for e in launch.block)
     if x is None or y is None or z is None:
         raise UnreadError("a block of no constant shape")
+    state.launched = (x, y, z)
     state.block = dict(zip(AXES, (x, y, z), strict=True))
     if state.kernel.lanes:
         wanted = {a: _most(state, a, context) for a in AXES}

@@ -34,10 +34,11 @@ from evolve.validation.formula import (
     is_opaque,
     negation,
 )
-from evolve.validation.items import Item, Total
+from evolve.validation.items import Item, Run, Total
 from evolve.validation.lanes import expanded
 from evolve.validation.meaning import check_fits, check_readable, condition, index, kernel_index
 from evolve.validation.polynomial import constant
+from evolve.validation.runs import begins_run, gathered_items, updated_by_run
 from evolve.validation.state import AXES, Alias, Index, Local, Place, Shared
 from evolve.validation.statements import bind_vector, copied, matched, touched_by_call
 from evolve.validation.text import (
@@ -243,6 +244,9 @@ class Walk(Upcoming):
         head = self.expose(left, place)
         while head is not None and not _is_loop(head) and self.drop_dead(left, place):
             head = self.expose(left, place)
+        if head is not None and begins_run(s) and (items := gathered_items(st, head, place)) is not None:
+            left[:1] = items
+            head = self.expose(left, place)
         if head is None or not isinstance(head.stmt, For) or head.guards or head.stmt.kind.is_combine:
             raise DifferenceError(f"a loop over {s.var.name}, where the kernel has {_said(head)}", place.line)
         ctx = place.context
@@ -277,6 +281,10 @@ class Walk(Upcoming):
             if head is not None and not head.guards:
                 if isinstance(head.stmt, For) and head.stmt.kind.is_scan:
                     return self._scan(s, left, place)
+                if isinstance(head.stmt, Run):
+                    updated_by_run(st, s, head, place)
+                    self._wrote(s)
+                    return left.pop(0).root
                 if isinstance(head.stmt, Total) and added(st, s, head, head.stmt, place):
                     self._wrote(s)
                     return left.pop(0).root
@@ -317,7 +325,8 @@ def _is_vector(item: Item) -> bool:
 def _said(item: Item | None) -> str:
     if item is None:
         return "nothing more"
-    s = item.stmt.step if isinstance(item.stmt, Total) else item.stmt
+    s = item.stmt
+    s = s.step if isinstance(s, Total) else s.update if isinstance(s, Run) else s
     return f"`{print_stmt(s).strip().splitlines()[0]}`"
 
 
