@@ -210,8 +210,6 @@ class _Sum:
         covered = adds.subtract(adds)
         for k, x in self._all_exponentials():
             path = reached(adds, k).apply_range(x.link)
-            if path.is_empty():
-                continue
             of, want = self._exponentials.source_term(x)
             origin = isl.UnionMap.from_map(of.reach)
             for got, wanted in ((base, want.base), (top, want.adds)):
