@@ -1,22 +1,31 @@
 """How long the legal next moves take to list, and how many of them then prove: per primitive.
 
-    python benchmarks/legal_moves.py --walks 2 --out benchmarks/results/legal-moves.json
+    python -m benchmarks.legal_moves --walks 2 --jobs 8 --out benchmarks/results/legal-moves.json
 
 For each kernel of `kernels/`: prefixes of its program in `kernels/programs/`, and random walks of up to 12
 moves that are proved. After each, the moves are listed and up to `--each` of every primitive are drawn and
 appended; each counts for as many moves as were offered of its primitive. `proved`: the prover says PROVED.
 `usable`: the program is moreover rendered, runs at the timed sizes and can be executed under checks. Shares
 are of moves as they are offered, which is how the random agent draws them.
+
+The times are taken afterwards, in one process, after each prefix of each prepared program, alternatives among
+them, and after each step of a random walk: milliseconds of processor time, from the text of a program whose
+beginning, up to four statements before, was listed last. The median of three turns counts, between which
+everything is forgotten.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -43,6 +52,13 @@ class Tally:
     drawn: int = 0
     refusals: Counter[str] = field(default_factory=Counter)
 
+    def add(self, other: Tally) -> None:
+        self.offered += other.offered
+        self.proved += other.proved
+        self.usable += other.usable
+        self.drawn += other.drawn
+        self.refusals += other.refusals
+
     def to_json(self) -> dict[str, object]:
         return {
             "offered": round(self.offered),
@@ -57,25 +73,38 @@ class Tally:
 class Record:
     """All that is measured."""
 
-    by_primitive: dict[str, Tally] = field(default_factory=lambda: defaultdict(Tally))
-    seconds: list[tuple[float, str, int]] = field(default_factory=list)
-    moves: list[int] = field(default_factory=list)
+    by_primitive: dict[str, Tally] = field(default_factory=partial(defaultdict, Tally))
 
     def to_json(self) -> dict[str, object]:
         total = Tally()
         for one in self.by_primitive.values():
-            total.offered += one.offered
-            total.proved += one.proved
-            total.usable += one.usable
-            total.drawn += one.drawn
-            total.refusals += one.refusals
+            total.add(one)
         return {
             "all": total.to_json(),
-            **self.times(),
             "primitives": {name: self.by_primitive[name].to_json() for name in sorted(self.by_primitive)},
         }
 
-    def times(self) -> dict[str, object]:
+    def add(self, other: Record) -> None:
+        """What another process found."""
+        for name, found in other.by_primitive.items():
+            self.by_primitive[name].add(found)
+
+
+@dataclass
+class Times:
+    """Of lists of moves: seconds, kernel and statements before, and how many moves were listed."""
+
+    seconds: list[tuple[float, str, int]] = field(default_factory=list)
+    moves: list[int] = field(default_factory=list)
+
+    def list_moves(self, problem: KernelProblem, text: str, kernel: str) -> None:
+        """Once, after a program; processor time is taken, since other processes share the machine."""
+        started = time.process_time()
+        moves = problem.legal_moves(text)
+        self.seconds.append((time.process_time() - started, kernel, len(text.splitlines())))
+        self.moves.append(len(moves))
+
+    def to_json(self) -> dict[str, object]:
         times = sorted(s for s, _, _ in self.seconds)
         slowest, kernel, statements = max(self.seconds)
         return {
@@ -94,15 +123,6 @@ def primitive_of(move: str) -> str:
     return move.split("(")[0]
 
 
-def timed_moves(problem: KernelProblem, text: str, record: Record, kernel: str) -> list[str]:
-    """The moves after a program; processor time is taken, since other processes share the machine."""
-    started = time.process_time()
-    moves = list(problem.legal_moves(text))
-    record.seconds.append((time.process_time() - started, kernel, len(text.splitlines())))
-    record.moves.append(len(moves))
-    return moves
-
-
 def judged(problem: KernelProblem, text: str) -> tuple[bool, bool, str]:
     """Whether a program is proved, whether it is of use, and the first code if not."""
     program = problem.parse(text)
@@ -113,12 +133,10 @@ def judged(problem: KernelProblem, text: str) -> tuple[bool, bool, str]:
     return proved, False, str(found.diagnostics[0]["code"])
 
 
-def try_moves(
-    problem: KernelProblem, kernel: str, text: str, each: int, rng: Random, record: Record
-) -> list[str]:
+def try_moves(problem: KernelProblem, text: str, each: int, rng: Random, record: Record) -> list[str]:
     """Lists, draws and judges the moves after a proved program; returns those drawn that are of use."""
     by: dict[str, list[str]] = defaultdict(list)
-    for move in timed_moves(problem, text, record, kernel):
+    for move in problem.legal_moves(text):
         by[primitive_of(move)].append(move)
     good = []
     for name, moves in by.items():
@@ -136,36 +154,60 @@ def try_moves(
     return good
 
 
-def prefixes(path: Path) -> Iterator[str]:
-    """Of a prepared program, every few statements."""
-    lines = [x for x in path.read_text().splitlines() if x and not x.startswith("#")]
-    for n in range(STEP, len(lines) + STEP, STEP):
-        yield "".join(f"{x}\n" for x in lines[:n])
+def lines_of(path: Path) -> list[str]:
+    """The statements of a prepared program, with their ends of line."""
+    return [f"{x}\n" for x in path.read_text().splitlines() if x and not x.startswith("#")]
 
 
-def replace_times(out: Path, names: list[str], seed: int) -> None:
-    """Lists the moves after prefixes of the prepared programs, and of one walk that nothing proves.
+def prefixes(path: Path, first: int = STEP) -> Iterator[str]:
+    """Of a prepared program, every few statements, and all of it."""
+    lines = lines_of(path)
+    for n in range(first, len(lines) + STEP, STEP):
+        yield "".join(lines[:n])
 
-    Each kernel's are made `TURNS` times, with nothing remembered from the turn before; medians count.
-    """
-    record = Record()
+
+def opened(name: str) -> KernelProblem:
+    path = KERNELS / f"{name}.cu"
+    return open_problem(ProblemRequest(str(path), path.read_text(), device="sim:h200-sxm"))
+
+
+def shares(name: str, walks: int, each: int, seed: int) -> Record:
+    """Of one kernel's moves."""
+    problem, rng, record = opened(name), Random(f"{seed}/{name}"), Record()
+    for text in prefixes(KERNELS / "programs" / f"{name}.dsl"):
+        if judged(problem, text)[1]:
+            try_moves(problem, text, each, rng, record)
+    for _ in range(walks):
+        text = ""
+        for _ in range(LONGEST):
+            good = try_moves(problem, text, each, rng, record)
+            if not good:
+                break
+            text += f"{rng.choice(good)}\n"
+    return record
+
+
+def times(names: list[str], seed: int) -> Times:
+    """Of lists after each prefix of the prepared programs, and on one walk that nothing proves."""
+    found = Times()
     for name in names:
-        path = KERNELS / f"{name}.cu"
-        problem = open_problem(ProblemRequest(str(path), path.read_text(), device="sim:h200-sxm"))
-        texts = [*prefixes(KERNELS / "programs" / f"{name}.dsl"), *walk(problem, Random(f"{seed}/{name}"))]
+        problem = opened(name)
+        series = [list(walk(problem, Random(f"{seed}/{name}")))]
+        for path in sorted((KERNELS / "programs").glob(f"**/{name}*.dsl")):
+            if path.stem.split("-")[0] == name:
+                series += [list(prefixes(path, first)) for first in range(1, STEP + 1)]
         turns = []
         for _ in range(TURNS):
-            forget()
-            turn = Record()
-            for text in texts:
-                timed_moves(problem, text, turn, name)
+            turn = Times()
+            for texts in series:
+                forget()
+                for text in texts:
+                    turn.list_moves(problem, text, name)
             turns.append(turn)
-        record.moves += turns[0].moves
-        record.seconds += [sorted(same)[TURNS // 2] for same in zip(*(t.seconds for t in turns), strict=True)]
-        print(name, round(max(record.seconds)[0] * 1e3), "ms at most so far", flush=True)
-    document = json.loads(out.read_text())
-    document |= record.times()
-    out.write_text(json.dumps(document, indent=2) + "\n")
+        found.moves += turns[0].moves
+        found.seconds += [sorted(same)[TURNS // 2] for same in zip(*(t.seconds for t in turns), strict=True)]
+        print(name, round(max(found.seconds)[0] * 1e3), "ms at most so far", flush=True)
+    return found
 
 
 def walk(problem: KernelProblem, rng: Random) -> Iterator[str]:
@@ -179,37 +221,44 @@ def walk(problem: KernelProblem, rng: Random) -> Iterator[str]:
         text += f"{rng.choice(moves)}\n"
 
 
+def stamp(commit: str) -> dict[str, str]:
+    """When and of what a figure is."""
+    commit = commit or subprocess.check_output(["git", "rev-parse", "HEAD"], text=True).strip()
+    return {"commit": commit, "date": datetime.now(UTC).strftime("%Y-%m-%d")}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kernels", default="", help="names, comma-separated; all by default")
     parser.add_argument("--walks", type=int, default=2)
     parser.add_argument("--each", type=int, default=1)
     parser.add_argument("--seed", type=int, default=20261130)
+    parser.add_argument("--jobs", type=int, default=1, help="processes that draw and prove")
+    parser.add_argument("--commit", default="", help="where git is not there to say")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--only-times", action="store_true", help="replace the times in an earlier --out")
     args = parser.parse_args()
-    record = Record()
     names = args.kernels.split(",") if args.kernels else sorted(p.stem for p in KERNELS.glob("*.cu"))
     if args.only_times:
-        replace_times(args.out, names, args.seed)
-        return
-    for name in names:
-        path = KERNELS / f"{name}.cu"
-        problem = open_problem(ProblemRequest(str(path), path.read_text(), device="sim:h200-sxm"))
-        rng = Random(f"{args.seed}/{name}")
-        for text in prefixes(KERNELS / "programs" / f"{name}.dsl"):
-            if judged(problem, text)[1]:
-                try_moves(problem, name, text, args.each, rng, record)
-        for _ in range(args.walks):
-            text = ""
-            for _ in range(LONGEST):
-                good = try_moves(problem, name, text, args.each, rng, record)
-                if not good:
-                    break
-                text += f"{rng.choice(good)}\n"
-        document = {"kernels": names, "walks": args.walks, "seed": args.seed, **record.to_json()}
-        args.out.write_text(json.dumps(document, indent=2) + "\n")
-        print(name, json.dumps(document["all"]), flush=True)
+        document = json.loads(args.out.read_text())
+    else:
+        record = Record()
+        asked = partial(shares, walks=args.walks, each=args.each, seed=args.seed)
+        with ProcessPoolExecutor(args.jobs) as pool:
+            for name, found in zip(names, pool.map(asked, names), strict=True):
+                record.add(found)
+                print(name, json.dumps(record.to_json()["all"]), flush=True)
+        document = {
+            "command": f"python -m benchmarks.legal_moves --walks {args.walks} --each {args.each} --out FILE",
+            **stamp(args.commit),
+            "kernels": names,
+            "walks": args.walks,
+            "each": args.each,
+            "seed": args.seed,
+            **record.to_json(),
+        }
+    document["times"] = {**stamp(args.commit), **times(names, args.seed).to_json()}
+    args.out.write_text(json.dumps(document, indent=2) + "\n")
 
 
 if __name__ == "__main__":

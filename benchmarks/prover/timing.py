@@ -27,11 +27,13 @@ from typing import Any
 from evolve.codegen.module import render
 from evolve.compiler.compile import Source, compile_program
 from evolve.dsl.parser import parse, parse_statement
+from evolve.dsl.simple import read_value
 from evolve.frontend.lift import lift
-from evolve.ir import affine, scope
+from evolve.ir import affine, memo, scope
 from evolve.legality import memory
 from evolve.legality.verdict import Limits
 from evolve.transforms import apply, edit
+from evolve.transforms import once as notes
 from evolve.workload.model import Contract
 from tests.illegal.lifted import NAMES, source
 from tests.illegal.templates import TEMPLATES
@@ -84,7 +86,10 @@ def forget() -> None:
     scope._outside.cache_clear()
     scope._loops_inside.clear()
     edit._TIDIED.clear()
+    memo.forget()
+    notes.forget()
     parse_statement.cache_clear()
+    read_value.cache_clear()
     gc.collect()
 
 

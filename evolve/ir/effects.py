@@ -7,7 +7,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import assert_never
 
-from evolve.ir.expr import Expr, Find
+from evolve.ir.expr import Const, Expr, Find, Var
 from evolve.ir.stmt import Alloc, Barrier, Block, Boundary, Commit, For, If, Reduce, Stmt, Store, Wait
 from evolve.ir.types import Monoid
 from evolve.ir.visit import MOST_REMEMBERED, loads, subexpressions
@@ -42,6 +42,7 @@ class Effects:
     everything: bool = False
 
 
+_NONE = Effects(())
 _KNOWN: dict[int, tuple[Stmt, Effects]] = {}
 _MOST_KNOWN = 16384
 """Remembered by object, which is kept so that its number stays its own: kernels share most statements with
@@ -63,9 +64,9 @@ def effects(s: Stmt) -> Effects:
 def _effects(s: Stmt) -> Effects:
     match s:
         case Block() | Alloc() | Barrier() | Commit() | Wait() | Boundary():
-            return Effects(())
+            return _NONE
         case For():
-            return Effects(_reads((s.extent,)))
+            return _NONE if isinstance(s.extent, Const | Var) else Effects(_reads((s.extent,)))
         case If():
             return Effects(_reads((s.cond,)))
         case Store():

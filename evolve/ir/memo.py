@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
+_ALL: list[dict[int, Any]] = []
+
+
+def forget() -> None:
+    """Drops what is remembered: for tests and timings."""
+    for known in _ALL:
+        known.clear()
 
 
 def by_object(f: Callable[[T], R], most: int = 16384) -> Callable[[T], R]:
@@ -17,6 +24,7 @@ def by_object(f: Callable[[T], R], most: int = 16384) -> Callable[[T], R]:
     takes longer than to look again.
     """
     known: dict[int, tuple[T, R]] = {}
+    _ALL.append(known)
 
     @wraps(f)
     def remembered(x: T) -> R:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias, TypeVar
 
 from evolve.dsl.diagnostic import RefusedError
@@ -34,17 +35,20 @@ class Call:
 
     def value(self, name: str) -> Value | None:
         """The argument of that name: given, else its default, else None."""
-        spec = statements()[self.statement.primitive]
-        positional = [p.name for p in spec.parameters if p.is_positional]
-        given = dict(zip(positional, self.statement.args, strict=True)) | dict(self.statement.keywords)
-        value = given.get(name)
+        value = self._given.get(name)
         if value is None:
-            parameter = spec.parameter(name)
+            parameter = statements()[self.statement.primitive].parameter(name)
             default = None if parameter is None else parameter.default
             value = Name(default) if isinstance(default, str) else default
         if isinstance(value, Hole):
             raise RefusedError("E-HOLE", f"the hole {print_value(value)} is not filled")
         return value
+
+    @cached_property
+    def _given(self) -> Mapping[str, Value]:
+        spec = statements()[self.statement.primitive]
+        positional = (p.name for p in spec.parameters if p.is_positional)
+        return dict(zip(positional, self.statement.args, strict=True)) | dict(self.statement.keywords)
 
     def word(self, name: str) -> str:
         """A name or choice."""

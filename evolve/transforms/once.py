@@ -12,6 +12,11 @@ _NOTES: list[tuple[Kernel, dict[Hashable, Any]]] = []
 _KEPT = 8
 
 
+def forget() -> None:
+    """Drops what is remembered: for tests and timings."""
+    _NOTES.clear()
+
+
 def once(kernel: Kernel, key: Hashable, find: Callable[[], T]) -> T:
     """What `find` finds under this key, remembered for the last few kernels."""
     notes = next((known for of, known in _NOTES if of is kernel), None)

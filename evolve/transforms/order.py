@@ -6,30 +6,33 @@ Only memory cells that all iterations of a loop share are looked for. What depen
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 from evolve.ir.effects import Access, Mode, effects
 from evolve.ir.expr import Binary, BinaryOp, Expr, Var, var
-from evolve.ir.stmt import Block, For, If, Stmt
-from evolve.ir.visit import children, substitute_block, variables, walk
+from evolve.ir.memo import by_object
+from evolve.ir.stmt import For, If, Stmt
+from evolve.ir.visit import children, inside, substitute, variables
 from evolve.transforms.edit import declared_in
 
 
 def is_joined_in_order(first: For, second: For) -> bool:
     """False where one loop has to end before the other begins: what passes between them is a cell that all
     its iterations write, or is not found where the same iteration put it."""
-    body = substitute_block(second.body, {second.var: var(first.var)})
-    local = declared_in(first.body) | declared_in(body)
-    ours, theirs = _accesses(first.body.stmts), _accesses(body.stmts)
+    local = declared_in(first) | declared_in(second)
     return not any(
-        _depend(a, b) and a.buffer not in local and not _in_one_iteration(a, b, first.var)
-        for a in ours
-        for b in theirs
+        _depend(a, b) and a.buffer not in local and not _in_one_iteration(a, first.var, b, second.var)
+        for a in _accesses(first.body)
+        for b in _accesses(second.body)
     )
 
 
-def _in_one_iteration(a: Access, b: Access, loop: str) -> bool:
-    """Whether a subscript that the loop chooses is the same for both."""
-    return any(x == y and loop in _choosing(x) for x, y in zip(a.indices, b.indices, strict=True))
+def _in_one_iteration(a: Access, loop: str, b: Access, other: str) -> bool:
+    """Whether a subscript that the first one's loop chooses is the same for both, by the number of theirs."""
+    by = {other: var(loop)}
+    return any(
+        loop in _choosing(x) and x == substitute(y, by) for x, y in zip(a.indices, b.indices, strict=True)
+    )
 
 
 def is_divided_in_order(loops: Sequence[For]) -> bool:
@@ -39,7 +42,7 @@ def is_divided_in_order(loops: Sequence[For]) -> bool:
     while len(body.stmts) == 1 and isinstance(body.stmts[0], If):
         body = body.stmts[0].body
     names = tuple(x.var for x in loops)
-    local = frozenset().union(*(declared_in(Block((s,))) for s in body.stmts), frozenset())
+    local = declared_in(body)
     return not any(
         _crossing(a, b, names, local)
         for position, a in enumerate(body.stmts)
@@ -55,7 +58,7 @@ def takes_turns(loop: For) -> bool:
         and a.buffer not in local
         and _is_shared(a, (loop.var,))
         and _mentions(a, loop)
-        for a in _accesses(loop.body.stmts)
+        for a in _accesses(loop.body)
     )
 
 
@@ -66,8 +69,8 @@ def _mentions(a: Access, loop: For) -> bool:
 def _crossing(a: Stmt, b: Stmt, loops: tuple[str, ...], local: frozenset[str]) -> bool:
     return any(
         _depend(x, y) and x.buffer not in local and (_writes_shared(x, loops) or _writes_shared(y, loops))
-        for x in _accesses((a,))
-        for y in _accesses((b,))
+        for x in _accesses(a)
+        for y in _accesses(b)
     )
 
 
@@ -78,8 +81,10 @@ def _depend(a: Access, b: Access) -> bool:
     return a.buffer == b.buffer and not both_read and not both_reduce
 
 
-def _accesses(stmts: tuple[Stmt, ...]) -> list[Access]:
-    return [a for site in walk(Block(stmts)) for a in effects(site.stmt).accesses]
+@by_object
+def _accesses(s: Stmt) -> tuple[Access, ...]:
+    """Of a statement and all inside it."""
+    return (*effects(s).accesses, *chain.from_iterable(map(_accesses, inside(s))))
 
 
 def _writes_shared(a: Access, loops: tuple[str, ...]) -> bool:

@@ -32,7 +32,7 @@ def test_few_drawn_here_are_refused() -> None:
     ):
         path = KERNELS / f"{name}.cu"
         problem = open_problem(ProblemRequest(str(path), path.read_text(), device="sim:h200-sxm"))
-        try_moves(problem, name, text, 1, rng, record)
+        try_moves(problem, text, 1, rng, record)
     found = record.to_json()["all"]
     assert isinstance(found, dict)
     assert found["drawn"] > 25 and found["proved"] >= LEAST, found
