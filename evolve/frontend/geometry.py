@@ -165,7 +165,8 @@ class Geometry:
                 if name in thread.strided or nonnegative(spare, positive):
                     continue
                 if spare.constant is not None:
-                    what = f"it needs {need.constant} threads or blocks, the launch has {have[name].constant}"
+                    needed, there = (print_expr(expression(p)) for p in (need, have[name]))
+                    what = f"it needs {needed} threads or blocks, the launch has {there}"
                     raise RefusalError(line, name[1:], what)
                 out.append(compare(BinaryOp.LE, expression(need), expression(have[name])))
         return tuple(out)

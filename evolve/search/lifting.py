@@ -19,31 +19,21 @@ _OF_A_LAUNCH = re.compile(r"\b(block|grid|thread|launch)", re.IGNORECASE)
 
 
 def lifted_as_said(request: ProblemRequest) -> tuple[Lifted, Workload]:
-    """The kernel and its workload, which says how the kernel is launched, where it means nothing without that
-    or something else, and whether numerics are exact.
+    """The kernel and its workload, which may say how the kernel is launched, instead of the file, and whether
+    numerics are exact.
 
     Raises EvolveError as `lift` and `resolve` do; where a launch might help, the hint says how to say it.
     """
-    lift_ = partial(lift, request.kernel_file, request.entry, request.kernel_text)
-    told: LaunchInfo | None = None
+    lift_ = partial(lift, request.kernel_file, request.entry, request.kernel_text, _told(_said(request)))
     try:
         lifted = lift_()
     except CannotLiftError as refusal:
-        told = _told(_said(request))
-        if told is None:
-            if _OF_A_LAUNCH.search(refusal.message):
-                refusal.hint = SAY_LAUNCH
-            raise
-        lifted = lift_(told)
+        if _said(request) is None and _OF_A_LAUNCH.search(refusal.message):
+            refusal.hint = SAY_LAUNCH
+        raise
     workload = _resolved(request, lifted)
-    block = workload.launch.block
-    if lifted.launch is None and any(block[a] != n for a, n in lifted.fixed.items()):
-        # `blockIdx.x * 1024 + threadIdx.x` need not mean blocks of 1024: the workload knows.
-        told = _told(workload.launch)
-        lifted = lift_(told)
-        workload = _resolved(request, lifted)
     if workload.numerics == "exact":
-        lifted = lift_(told, exact=True)
+        lifted = lift_(exact=True)
         workload = _resolved(request, lifted)
     return lifted, workload
 

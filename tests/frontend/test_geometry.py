@@ -252,21 +252,21 @@ def test_products_of_a_block_index_may_wrap(lift_text: Lift) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "grid", "block", "status"),
+    ("body", "grid", "block", "why"),
     [
-        (ROW, "rows", "96", "scored"),
-        (ROW, "rows - 1", "96", "incorrect"),
-        (SAME["one thread a block"][0], "rows", "1", "scored"),
-        (SAME["one thread a block"][0], "rows", "2", "incorrect"),
-        (SAME["a thread a column"][0], "rows", "cols", "scored"),
-        (SAME["a thread a column"][0], "rows", "cols - 1", "incorrect"),
-        (SAME["only the first thread"][0], "rows", "32", "scored"),
-        (SAME["a literal stride"][0], "rows", "32", "incorrect"),
-        (SAME["a literal stride"][0], "rows", "128", "incorrect"),
+        (ROW, "rows", "96", None),
+        (ROW, "rows - 1", "96", None),  # all rows that there are, if it is launched so
+        (SAME["one thread a block"][0], "rows", "1", None),
+        (SAME["one thread a block"][0], "rows", "2", "all threads along x do the same"),
+        (SAME["a thread a column"][0], "rows", "cols", None),
+        (SAME["a thread a column"][0], "rows", "cols - 1", "it needs cols threads or blocks"),
+        (SAME["only the first thread"][0], "rows", "32", None),
+        (SAME["a literal stride"][0], "rows", "32", "it takes blocks of 64"),
+        (SAME["a literal stride"][0], "rows", "128", "it takes blocks of 64"),
     ],
 )
-def test_a_launch_of_the_workload_that_does_not_fit_is_no_baseline(
-    body: str, grid: str, block: str, status: str
+def test_a_launch_of_the_workload_that_does_not_fit_is_refused(
+    body: str, grid: str, block: str, why: str | None
 ) -> None:
     from evolve.search.problem import ProblemRequest
     from evolve.search.task import open_problem
@@ -277,8 +277,12 @@ def test_a_launch_of_the_workload_that_does_not_fit_is_no_baseline(
         "k.cu", f"{HEAD}{body}\n}}\n", workload_text=sizes + launch, workload_file="w.toml",
         device="sim:h100-sxm",
     )  # fmt: skip
+    if why is not None:
+        with pytest.raises(CannotLiftError, match=why):
+            open_problem(request)
+        return
     score = open_problem(request).baseline()
-    assert score.status == status, score.message
+    assert score.status == "scored", score.message
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ STRIDED = (
     HEAD + "{ int r = blockIdx.x; for (int c = threadIdx.x; c < n; c += blockDim.x) y[r*n+c] = x[r*n+c]; }"
 )
 WHOLE = HEAD + "{ int p = blockIdx.x * blockDim.x + threadIdx.x; y[p] = x[p]; }"
+GUARDED = HEAD + "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = x[i]; }"
 LAUNCH = '[launch]\ngrid = ["(n + 255) / 256"]\nblock = [256]\n'
 COMMENT = f"/* evolve\n{LAUNCH}*/\n"
 
@@ -72,6 +73,30 @@ def test_without_one_the_refusal_says_how_to_say_it(kernel: str) -> None:
     with pytest.raises(CannotLiftError) as caught:
         lifted_as_said(request(kernel, "timed = [{ n = 4096 }]\n"))
     assert "[launch]" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("launch", "fact"),
+    [
+        ('[launch]\ngrid = ["(n + 255) / 256"]\nblock = [256]\n', []),
+        ('[launch]\ngrid = ["16"]\nblock = [256]\n', ["n <= 4096"]),
+    ],
+)
+def test_the_grid_that_a_workload_says_is_the_one_to_lift_with(launch: str, fact: list[str]) -> None:
+    lifted, _ = lifted_as_said(request(GUARDED, "[[timed]]\nn = 4096\n" + launch))
+    assert [print_expr(f) for f in lifted.no_wrap] == fact
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        '[launch]\ngrid = ["(n + 255) / 256", "2"]\nblock = [256]\n',
+        '[launch]\ngrid = ["(n + 255) / 256"]\nblock = [32, 8]\n',
+    ],
+)
+def test_several_threads_that_do_the_same_are_refused_whoever_says_so(launch: str) -> None:
+    with pytest.raises(CannotLiftError, match="all threads along y do the same, and the workload's launch"):
+        lifted_as_said(request(GUARDED, launch))
 
 
 def test_a_launch_does_not_help_with_everything() -> None:
