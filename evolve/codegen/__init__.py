@@ -19,5 +19,7 @@
 `original`   the user's kernel; `launcher` a host function over all variants
 `reference`  the float64 reference with error bounds, for the host; `reference_cuda` for a GPU;
              `reference_whole` integers that come from floats; `reference_model`, `reference_runtime`
-`ctree`      lines of C; `names` identifiers; `prelude` constants; `errors`
+`conditions` what must hold for a variant to run, and why; `heading` the comment over a kernel;
+             `remarks` comments over its loops; `bases` names for sums of coordinates
+`ctree`      lines of C; `wrap` breaks long ones; `names` identifiers; `prelude` constants; `errors`
 """

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from evolve.codegen.bases import Bases
 from evolve.codegen.collectives import Collectives
 from evolve.codegen.ctext import CountText, ExprText
 from evolve.codegen.errors import CodegenError
@@ -45,6 +46,8 @@ class Accesses:
         """Of arrays that are accessed in vectors the bytes of the widest: what their addresses must be
         multiples of. Known when the text is."""
         self.buffers: dict[str, Buffer] = {b.name: b for b in kernel.buffers} | local_buffers(kernel.body)
+        self.bases = Bases()
+        """Sums of coordinates that have names: none before the coordinates have theirs."""
         try:
             self.layouts = register_layouts(kernel)
         except LayoutError as e:
@@ -71,6 +74,7 @@ class Accesses:
             self.ranges(place),
             find=lambda x: self.find(x, place),
             convert=self.collectives.bfloat16,
+            bases=self.bases,
         )
 
     def find(self, x: Find, place: Place) -> str:
@@ -85,11 +89,12 @@ class Accesses:
             self.ranges(place),
             narrow=True,
             find=lambda x: self.find(x, place),
+            bases=self.bases,
         )
 
     def count(self, place: Place) -> ExprText:
         """The text of a loop's extent."""
-        return CountText(self.names.of, lambda x: self._load(x, place), self.ranges(place))
+        return CountText(self.names.of, lambda x: self._load(x, place), self.ranges(place), bases=self.bases)
 
     def _load(self, x: Load, place: Place) -> str:
         return self._element(x, place) or self.load(x, place)

@@ -12,7 +12,8 @@ def _copy(size: int) -> str:
     # Only those of 16 bytes can go past the L1 cache.
     cache = "cg" if size == 16 else "ca"
     code = f"cp.async.{cache}.shared.global [%0], [%1], {size};"
-    return f'    if (bytes == {size}) asm volatile("{code}" :: "r"(at), "l"(from) : "memory");'
+    asm = f'asm volatile("{code}" :: "r"(at), "l"(from) : "memory");'
+    return f"    if (bytes == {size})\n        {asm}"
 
 
 def _wait(pending: int) -> str:

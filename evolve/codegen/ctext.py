@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable
 from typing import assert_never
 
+from evolve.codegen.bases import Bases
 from evolve.codegen.errors import CodegenError
 from evolve.codegen.floors import raised, raised_by
 from evolve.ir.affine import Ranges, bounds, linear, simplify
@@ -24,6 +25,7 @@ from evolve.ir.expr import (
     UnaryOp,
     Var,
     add,
+    compare,
     floordiv,
     index,
 )
@@ -58,6 +60,13 @@ _PRECEDENCE = {
     BinaryOp.FLOORDIV: _MUL,
     BinaryOp.MOD: _MUL,
 }
+_MOVED = {
+    BinaryOp.LT: BinaryOp.GT,
+    BinaryOp.LE: BinaryOp.GE,
+    BinaryOp.GT: BinaryOp.LT,
+    BinaryOp.GE: BinaryOp.LE,
+}
+"""Comparisons with their sides exchanged: a constant stands on the right."""
 _C_OPERATOR = {BinaryOp.AND: "&&", BinaryOp.OR: "||", BinaryOp.FLOORDIV: "/", BinaryOp.MOD: "%"}
 
 
@@ -71,6 +80,7 @@ class ExprText:
     ranges what is known of the variables: decides whether C's division is the floor division meant
     narrow whether indices that are read from memory are used in their own type; otherwise they and all that
            is computed from them has 64 bits
+    bases  sums that have a name; None where none has
     """
 
     def __init__(
@@ -82,6 +92,7 @@ class ExprText:
         narrow: bool = False,
         find: Callable[[Find], str] | None = None,
         convert: Callable[[DType], str] | None = None,
+        bases: Bases | None = None,
     ) -> None:
         self._name = name
         self._load = load
@@ -89,6 +100,7 @@ class ExprText:
         self._narrow = narrow
         self._search = find
         self._convert = convert
+        self._bases = bases
 
     def text(self, e: Expr, outer: int = 0) -> str:
         """The expression, parenthesised if its operator binds less than `outer`."""
@@ -158,7 +170,18 @@ class ExprText:
         if e.op in (BinaryOp.FLOORDIV, BinaryOp.MOD):
             return self._floor(e)
         p = _PRECEDENCE[e.op]
+        if e.op in _MOVED and isinstance(e.lhs, Const) and e.rhs.dtype is DType.INDEX:
+            return self._binary(Binary(_MOVED[e.op], e.rhs, e.lhs, e.dtype))
+        if e.op is BinaryOp.GT and e.rhs.dtype is DType.INDEX and isinstance(e.rhs, Const):
+            return self._parts(compare(BinaryOp.GE, e.lhs, int(e.rhs.value) + 1))
+        if e.op is BinaryOp.GE and isinstance(e.rhs, Const) and e.rhs.dtype is DType.INDEX:
+            form = e.lhs
+            if isinstance(form, Binary) and form.op is BinaryOp.ADD and isinstance(form.rhs, Const):
+                return self._parts(compare(BinaryOp.GE, form.lhs, int(e.rhs.value - form.rhs.value)))
         if e.op is BinaryOp.ADD and e.dtype is DType.INDEX:
+            named = self._bases.rewritten(e, self._name) if self._bases is not None else None
+            if named is not None:
+                return self._parts(named)
             minus = _negated(e.rhs)
             if minus is not None:
                 return _ADD, f"{self.text(e.lhs, _ADD)} - {self.text(minus, _MUL)}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from evolve.codegen.names import identifiers
 from evolve.codegen.rendered import LineOrigin
+from evolve.codegen.wrap import wrapped
 
 INDENT = "    "
 
@@ -51,8 +52,14 @@ def branch(
     return Node(origin=origin, body=body, cond=cond, orelse=orelse or [], else_comment=else_comment)
 
 
-def layout(nodes: list[Node], depth: int = 0) -> Iterator[tuple[str, LineOrigin | None]]:
-    """The lines of the text with their origins."""
+def layout(nodes: list[Node]) -> Iterator[tuple[str, LineOrigin | None]]:
+    """The lines of the text with their origins, long ones broken."""
+    for text, origin in _lines(nodes, 0):
+        for part in wrapped(text):
+            yield part, origin
+
+
+def _lines(nodes: list[Node], depth: int) -> Iterator[tuple[str, LineOrigin | None]]:
     pad = INDENT * depth
     for n in nodes:
         for extra in n.before:
@@ -64,11 +71,11 @@ def layout(nodes: list[Node], depth: int = 0) -> Iterator[tuple[str, LineOrigin 
             yield f"{pad}if ({' && '.join(n.cond)}) {{", n.origin
         else:
             yield (f"{pad}{n.text} {{" if n.text else f"{pad}{{"), n.origin
-        yield from layout(n.body, depth + 1)
+        yield from _lines(n.body, depth + 1)
         if n.orelse:
             note = f"  // {n.else_comment}" if n.else_comment else ""
             yield f"{pad}}} else {{{note}", n.origin
-            yield from layout(n.orelse, depth + 1)
+            yield from _lines(n.orelse, depth + 1)
         yield f"{pad}}}", n.origin
 
 
@@ -112,9 +119,9 @@ def split_invariant(
 
 
 def texts(nodes: list[Node]) -> list[str]:
-    """Every line and condition, however deep."""
+    """Every line and condition, however deep, but for comments."""
     out: list[str] = []
     for n in nodes:
-        out += [n.text, *n.cond]
+        out += [*([] if n.text.startswith("//") else [n.text]), *n.cond]
         out += texts(n.body or []) + texts(n.orelse)
     return out

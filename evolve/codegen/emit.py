@@ -10,12 +10,16 @@ thread reaches every barrier that the IR has.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
 from evolve.codegen.access import Accesses, fits_int
 from evolve.codegen.asynchronous import ASYNCHRONOUS_BYTES, MOST_PENDING
+from evolve.codegen.bases import find_bases
 from evolve.codegen.collectives import ATOMICS, Collectives, combined
+from evolve.codegen.conditions import FITS, Condition
+from evolve.codegen.ctext import ExprText
 from evolve.codegen.ctree import Node, branch, declares, is_declaration, line, scope, split_invariant, texts
 from evolve.codegen.emit_aggregate import aggregated
 from evolve.codegen.emit_combine import combine, scan
@@ -26,14 +30,15 @@ from evolve.codegen.limits import add_instances, check_askable, check_registers
 from evolve.codegen.names import Names, identifiers
 from evolve.codegen.place import Place, line_origin
 from evolve.codegen.prepare import prepare
+from evolve.codegen.remarks import remarks
 from evolve.codegen.rendered import Dims, Param
 from evolve.codegen.runs import run_update
 from evolve.codegen.shared import SharedArray, declarations
-from evolve.codegen.signature import LINE, opening, params, size_lines
+from evolve.codegen.signature import opening, params, size_lines
 from evolve.codegen.threads import Threads
 from evolve.ir.affine import simplify
 from evolve.ir.data import reads
-from evolve.ir.expr import Const, Expr, Find, Load, index, sub
+from evolve.ir.expr import Const, Find, Load, index, sub
 from evolve.ir.kernel import Kernel
 from evolve.ir.printer import print_expr
 from evolve.ir.stmt import (
@@ -55,9 +60,6 @@ from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import leaves, loads, loop_sites, variables, walk
 from evolve.target.limits import GRID_MOST
 
-_OBVIOUS = re.compile(r"$|(\w+(, \w+)* = )?(unroll|bind)\(")
-"""Notes that only repeat what the text below them says."""
-
 
 @dataclass(frozen=True)
 class EmittedKernel:
@@ -67,14 +69,21 @@ class EmittedKernel:
     params: tuple[Param, ...]
     grid: Dims
     block: Dims
-    guards: tuple[Expr, ...]
+    conditions: tuple[Condition, ...]
     shared_bytes: int = 0
 
 
 class KernelEmitter(Accesses):
     """Emits one kernel. Raises CodegenError for a schedule that has no rendering."""
 
-    def __init__(self, kernel: Kernel, name: str, names: Names, collectives: Collectives) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        name: str,
+        names: Names,
+        collectives: Collectives,
+        source: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(prepare(kernel), names, collectives)
         self.name = name
         self.block = block_dims(self.kernel)
@@ -82,7 +91,8 @@ class KernelEmitter(Accesses):
         self.grid = grid_extents(self.kernel)
         self.shared: dict[str, SharedArray] = {}
         self.grid_lines: list[Node] = []
-        self.notes: tuple[str, ...] = ()
+        self.source = source or {}
+        self.said: tuple[str, ...] = ()
         self.unrolled: set[str] = set()
         self.instances = 0
         stores = [x for x, _ in leaves(self.kernel.body) if isinstance(x, Store)]
@@ -97,12 +107,14 @@ class KernelEmitter(Accesses):
                 names.alias(loop.var, THREAD_NAMES[loop.kind])
             elif loop.kind.is_combine:
                 names.alias(loop.var, "tx")
+        self.bases = find_bases(self.kernel, names)
 
     # ---- the whole function
 
     def emit(self) -> EmittedKernel:
         body = self.statements(self.kernel.body, Place())
-        head = [*self._thread_lines(body), *self.grid_lines]
+        bases = self._base_lines(body)
+        head = [*self._thread_lines([*bases, *body]), *self.grid_lines, *bases]
         shared, shared_bytes = declarations(tuple(self.shared.values()), self.collectives.names)
         inside = [*shared, *head]
         inside = [*size_lines(self, identifiers("\n".join(texts([*inside, *body])))), *inside]
@@ -110,21 +122,22 @@ class KernelEmitter(Accesses):
             inside.append(line(""))
         inside += body
         before, header = opening(self, self.name, prod(self.block.values()))
-        guards = [*self.magnitudes.guards()]
+        asked = [Condition(g, FITS) for g in self.magnitudes.guards()]
         dims = []
         for axis in GRID_AXES:
             extent = self.grid.get(axis, index(1))
             dims.append(extent)
             limit = self.magnitudes.at_most(extent, GRID_MOST[axis])
             if limit is not None and axis is not LoopKind.GRID_X:
-                guards.append(limit)
+                most = f"{axis.value} has at most {GRID_MOST[axis]} blocks"
+                asked.append(Condition(limit, most))
         x, y, z = (index(n) for n in self.threads.block)
         return EmittedKernel(
             (scope(header, inside, before=before),),
             params(self),
             (dims[0], dims[1], dims[2]),
             (x, y, z),
-            tuple(guards),
+            tuple(asked),
             shared_bytes,
         )
 
@@ -134,11 +147,24 @@ class KernelEmitter(Accesses):
         for axis, name in THREAD_NAMES.items():
             if not re.search(rf"\b{name}\b", text):
                 continue
-            declaration = f"const int {name} = {self.threads.coordinate(axis)};"
-            loops = [s.stmt for s in walk(self.kernel.body) if isinstance(s.stmt, For)]
-            spread = dict.fromkeys(x.var for x in loops if x.kind is axis)
-            note = f"{declaration}  // {', '.join(spread)}"
-            out.append(line(note if len(note) <= LINE else declaration))
+            out.append(line(f"const int {name} = {self.threads.coordinate(axis)};"))
+        return out
+
+    def _base_lines(self, body: list[Node]) -> list[Node]:
+        """Declarations of the sums of coordinates that the body uses."""
+        used = identifiers("\n".join(texts(body)))
+        loops = {x.var: x for x in (s.stmt for s in walk(self.kernel.body) if isinstance(s.stmt, For))}
+        out = []
+        for form, name in self.bases.names.items():
+            if name not in used:
+                continue
+            total = self.bases.sums[form]
+            coordinates = [loops[v] for v in variables(total)]
+            # All threads compute it, also those that a shorter loop leaves out.
+            threads = {x.var: index(self.block[x.kind]) for x in coordinates if x.kind.is_thread}
+            self.magnitudes.require(total, {x.var: x.extent for x in coordinates} | threads)
+            plain = ExprText(self.names.of, print_expr, self.ranges(Place(tuple(coordinates))))
+            out.append(line(f"const int {name} = {plain.text(total)};"))
         return out
 
     def find(self, x: Find, place: Place) -> str:
@@ -210,11 +236,8 @@ class KernelEmitter(Accesses):
         if s.kind.is_grid:
             extent = self.simplified(s.extent, place)
             self.require(extent, place)
-            note = f"  // {s.note}" if s.note else ""
-            name = self.names.of(s.var)
-            self.grid_lines.append(
-                line(f"const int {name} = blockIdx.{s.kind.value[-1]};{note}", line_origin(s, place))
-            )
+            declaration = f"const int {self.names.of(s.var)} = blockIdx.{s.kind.value[-1]};"
+            self.grid_lines.append(line(declaration, line_origin(s, place)))
             return self.statements(s.body, inner)
         if s.kind.is_combine:
             return (scan if s.kind.is_scan else combine)(self, s, place)
@@ -262,23 +285,20 @@ class KernelEmitter(Accesses):
     def _stable(self) -> frozenset[str]:
         """Identifiers that keep their value while they are in scope: loop variables and parameters."""
         loops = {self.names.of(x.stmt.var) for x in walk(self.kernel.body) if isinstance(x.stmt, For)}
-        return frozenset(loops | {self.names.of(s.name) for s in self.kernel.scalars})
+        scalars = {self.names.of(s.name) for s in self.kernel.scalars}
+        return frozenset(loops | scalars | set(self.bases.names.values()))
 
     def _noted(self, s: For, place: Place, nodes: list[Node]) -> list[Node]:
-        """A comment with the transforms that made the nest, above its outermost loop."""
+        """Comments on a nest above its outermost loop."""
         above = next((p for p in reversed(place.path) if isinstance(p, For)), None)
         if above is not None and not above.kind.is_grid and _leads_only_to(above, s):
             return nodes
-        notes: list[str] = []
-        at: Stmt | None = s
-        while isinstance(at, For | If):
-            if isinstance(at, For) and at.note not in notes and not _OBVIOUS.match(at.note):
-                notes.append(at.note)
-            at = at.body.stmts[0] if len(at.body.stmts) == 1 else None
-        fresh = [n for n in notes if n not in self.notes]
-        if nodes:
-            self.notes = tuple(notes) or self.notes
-        return [*(line(f"// {n}", line_origin(s, place)) for n in fresh if nodes), *nodes]
+        spaces = {b.name: b.space for b in self.buffers.values()}
+        said = remarks(s, self.source, spaces) if nodes else []
+        around = {x for p in place.loops if not p.kind.is_grid for x in remarks(p, self.source, spaces)}
+        fresh = [x for x in said if x not in self.said and x not in around]
+        self.said = tuple(said) or self.said
+        return [*(line(f"// {x}", line_origin(s, place)) for x in fresh), *nodes]
 
     def _indexes_registers(self, s: For, inner: Place) -> bool:
         for leaf, site in leaves(s.body):

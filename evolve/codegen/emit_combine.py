@@ -43,7 +43,6 @@ def scan(emitter: KernelEmitter, s: For, place: Place) -> list[Node]:
         emitter.access(first.buffer, first.indices, inner),
     )
     return [
-        *([line(f"// {s.note}", origin)] if s.note else []),
         line(f"{dtype.c_name} {total};", origin),
         line(f"const {dtype.c_name} {prefix} = {call};", origin),
         line(f"{before} = {combined(step.monoid, dtype, sum_, prefix)};", origin),
@@ -89,14 +88,12 @@ def combine(emitter: KernelEmitter, s: For, place: Place) -> list[Node]:
         scratch, after = _scratch(emitter, step, elements, place)
         call = f"{function}({value}, {scratch})"
     target = emitter.access(step.buffer, step.indices, place)
-    note = [line(f"// {s.note}", origin)] if s.note else []
     if emitter.buffers[step.buffer].space is Space.REGISTER:
         text = emitter.accumulate(step, target, call)
-        return [*note, line(text, origin), *after]
+        return [line(text, origin), *after]
     total = emitter.names.fresh("total")
     kept = [line(emitter.accumulate(step, target, total), origin)]
     return [
-        *note,
         line(f"const {dtype.c_name} {total} = {call};", origin),
         *emitter.owned(step, place, kept),
         *after,

@@ -13,10 +13,12 @@ from evolve.codegen.ctext import COMPARED, MULTIPLIED, CountText, ExprText
 from evolve.codegen.names import Names, identifiers
 from evolve.codegen.original import launcher_name, without_literals
 from evolve.codegen.rendered import Param, Rendered, RenderedLaunch, RenderedVariant
+from evolve.codegen.wrap import WIDTH, wrapped
 from evolve.ir.affine import Ranges
 from evolve.ir.expr import TRUE, Binary, BinaryOp, Const, Expr, Load, index
 from evolve.ir.printer import print_expr
 from evolve.ir.scope import conjuncts
+from evolve.ir.types import DType
 from evolve.ir.visit import variables
 
 _BEYOND = 9.0e18
@@ -39,11 +41,8 @@ def render_launcher(rendered: Rendered, params: tuple[Param, ...]) -> str:
     sizes = [p for p in params if not p.is_pointer and not p.dtype.is_float]
     wide = own | {p.name: names.fresh(f"{own[p.name]}_") for p in sizes}
     stream = names.fresh("stream")
-    lines = [
-        "#ifndef __CUDACC_RTC__",
-        "// Launches the variant that sizes and addresses allow, else the original.",
-        *(f"// {t}" for t in _unchecked(rendered, params)),
-        f"cudaError_t {function}(",
+    head = [
+        f"inline cudaError_t {function}(",
         *(f"    {_declaration(p, own[p.name])}," for p in params),
         f"    cudaStream_t {stream} = 0",
         ") {",
@@ -53,17 +52,26 @@ def render_launcher(rendered: Rendered, params: tuple[Param, ...]) -> str:
     block, failed = names.fresh("workspace"), names.fresh("failed")
     for v in rendered.variants:
         aligned = _aligned(v)
-        terms = [f"(unsigned long long){own[n]} % {size} == 0" for n, size in aligned.items() if n in own]
-        terms += [f"{own[n]} != nullptr" for n in v.needed]
-        terms += [_condition(t, wide) for t in conjuncts((v.guard,)) if t != TRUE]
+        terms = [
+            (f"(unsigned long long){own[n]} % {size} == 0", f"for accesses of {size} bytes")
+            for n, size in aligned.items()
+            if n in own
+        ]
+        terms += [(f"{own[n]} != nullptr", "read whatever the flags say") for n in v.needed]
+        guard = [t for t in conjuncts((v.guard,)) if t != TRUE]
+        terms += [(_condition(t, wide), v.reasons.get(t, "")) for t in guard]
         # After the guard, which keeps the byte counts within 64 bits.
         terms += [
-            f"{apart}({own[a.name]}, {_bytes(a, wide)}, {own[b.name]}, {_bytes(b, wide)})"
+            (f"{apart}({own[a.name]}, {_bytes(a, wide)}, {own[b.name]}, {_bytes(b, wide)})", "__restrict__")
             for a, b in _must_be_apart(v, params)
         ]
         # Last, since it asks the driver. Where a GPU has less shared memory the next variant may do.
-        terms += [f"{allowed}({x.kernel}, {x.shared_bytes})" for x in v.launches if x.shared_bytes]
-        body.append(f"    if ({' && '.join(terms)}) {{" if terms else "    {")
+        terms += [
+            (f"{allowed}({x.kernel}, {x.shared_bytes})", "the GPU has the shared memory")
+            for x in v.launches
+            if x.shared_bytes
+        ]
+        body += _asked(terms)
         shared = {p.name: p for x in v.launches for p in x.params if p.is_scratch}
         at = {name: names.fresh(name) for name in shared}
         body += _allocated(shared, at, wide, (block, failed, stream))
@@ -79,10 +87,12 @@ def render_launcher(rendered: Rendered, params: tuple[Param, ...]) -> str:
     else:
         body += [*_launch(rendered.original, own, wide, stream, "    "), "    return cudaGetLastError();"]
     used = identifiers("\n".join(body))
+    said = _said(rendered, params, rendered.original.kernel in used)
+    lines = ["#ifndef __CUDACC_RTC__", *(x for t in said for x in wrapped(f"// {t}")), *head]
     lines += [
-        f"    const long long {wide[n]} = (long long){own[n]};"
-        for n in (p.name for p in sizes)
-        if wide[n] in used
+        f"    const long long {wide[p.name]} = {_widened(p, own[p.name])};"
+        for p in sizes
+        if wide[p.name] in used
     ]
     if apart in used:
         lines += [
@@ -102,6 +112,41 @@ def render_launcher(rendered: Rendered, params: tuple[Param, ...]) -> str:
         ]
     end = ["}", "#endif"]
     return "\n".join([*lines, *body, *end, *(f"#undef {m}" for m in _macros(rendered.text))]) + "\n"
+
+
+def _widened(p: Param, name: str) -> str:
+    return f"(long long){name}" if p.dtype is DType.U64 else name
+
+
+def _asked(terms: list[tuple[str, str]]) -> list[str]:
+    """`if (` terms `) {`, a line each; of terms for one reason the first says it."""
+    if not terms:
+        return ["    {"]
+    lines, said = list[str](), ""
+    for i, (term, why) in enumerate(terms):
+        end = ") {" if i == len(terms) - 1 else ""
+        code = f"{'        && ' if i else '    if ('}{term}{end}"
+        fresh = f"{code}  // {why}" if why and why != said else code
+        if len(fresh) > WIDTH:
+            *before, code = wrapped(fresh)
+            lines += before
+            fresh = code
+        lines.append(fresh)
+        said = why
+    return lines
+
+
+def _said(rendered: Rendered, params: tuple[Param, ...], falls_back: bool) -> Iterator[str]:
+    """What the launcher does."""
+    names = [x.kernel for v in rendered.variants for x in v.launches]
+    if not names:
+        launched = rendered.original.kernel
+    elif falls_back:
+        launched = f"{', '.join(names)} where all that is asked below holds, else {rendered.original.kernel}"
+    else:
+        launched = ", ".join(names)
+    yield f"Launches {launched}. Returns the error of the launch."
+    yield from _unchecked(rendered, params)
 
 
 def _unchecked(rendered: Rendered, params: tuple[Param, ...]) -> Iterator[str]:
@@ -195,7 +240,7 @@ def _launch(x: RenderedLaunch, own: dict[str, str], wide: dict[str, str], stream
         while len(kept) > 1 and kept[-1] == index(1):
             kept.pop()
         dims.append([_text(e, wide, 8, launch=True) for e in kept])
-    grid, block = (f"dim3({', '.join(f'(unsigned int)({t})' for t in d)})" for d in dims)
+    grid, block = (f"dim3({', '.join(map(_unsigned, d))})" for d in dims)
     arguments = ", ".join(own[p.name] for p in x.params)
     some = " && ".join(f"{t} > 0" for t in dims[0] if not t.isdigit())
     call = f"{x.kernel}<<<{grid}, {block}, {x.shared_bytes}, {stream}>>>({arguments});"
@@ -205,4 +250,12 @@ def _launch(x: RenderedLaunch, own: dict[str, str], wide: dict[str, str], stream
         asked = [
             f"{pad}if (cudaFuncSetAttribute({what}) != cudaSuccess) cudaGetLastError();  // a preference"
         ]
-    return [*asked, f"{pad}if ({some}) {call}" if some else f"{pad}{call}"]
+    if not some:
+        return [*asked, *wrapped(pad + call)]
+    return [*asked, *wrapped(f"{pad}if ({some}) {{"), *wrapped(f"{pad}    {call}"), f"{pad}}}"]
+
+
+def _unsigned(text: str) -> str:
+    if text.isdigit():
+        return text
+    return f"(unsigned int){text}" if text.isidentifier() else f"(unsigned int)({text})"

@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 from evolve.codegen.launch import BufferArg, ConcreteLaunch, Dim3, ScalarArg, ScratchArg
+from evolve.codegen.wrap import gathered
 from evolve.ir.evaluate import Number, evaluate
 from evolve.ir.expr import Const, Expr, conjunction, var
 from evolve.ir.printer import print_expr
 from evolve.ir.types import DType
 
+ORIGINAL = "// The original kernel, for sizes that no variant above covers."
+"""The line over the user's own kernel, where there are others."""
 Dims = tuple[Expr, Expr, Expr]
 
 
@@ -66,12 +69,14 @@ class RenderedVariant:
 
     `rounded` are arrays whose last bits depend on the order of threads: see `rounding`. `needed` are
     arrays that callers of the original may leave out, as null pointers, and of the variant may not.
+    `reasons`: why each operand of the guard is asked, as a comment says it.
     """
 
     guard: Expr
     launches: tuple[RenderedLaunch, ...]
     rounded: frozenset[str] = frozenset()
     needed: tuple[str, ...] = ()
+    reasons: Mapping[Expr, str] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
@@ -92,6 +97,13 @@ class Rendered:
     variants: tuple[RenderedVariant, ...]
     original: RenderedLaunch
     lines: tuple[LineOrigin | None, ...]
+
+    @property
+    def by_statement(self) -> str:
+        """The text with each statement on the line where it begins. To be compiled where two compilers' lines
+        are compared: they take those of a statement of several lines differently."""
+        own, mark, original = self.text.partition(ORIGINAL)
+        return gathered(own) + mark + original
 
     @property
     def fingerprint(self) -> str:

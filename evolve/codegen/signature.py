@@ -6,11 +6,10 @@ from evolve.codegen.access import Accesses
 from evolve.codegen.ctree import Node, line
 from evolve.codegen.errors import CodegenError
 from evolve.codegen.rendered import Param
+from evolve.codegen.wrap import WIDTH
 from evolve.ir.expr import var
 from evolve.ir.kernel import Kernel
 from evolve.ir.types import DType
-
-LINE = 110
 
 
 def params(a: Accesses) -> tuple[Param, ...]:
@@ -31,7 +30,7 @@ def opening(a: Accesses, name: str, threads: int) -> tuple[tuple[str, ...], str]
     start = f'extern "C" __global__ void {_bounds(a.kernel, threads)} {name}('
     parameters = _parameters(a)
     whole = f"{start}{', '.join(parameters)})"
-    if len(whole) <= LINE:
+    if len(whole) + len(" {") <= WIDTH:
         return (), whole
     *most, last = (f"    {p}," for p in parameters)
     return (start, *most, last[:-1]), ")"

@@ -31,7 +31,7 @@ from evolve.ir.errors import EvolveError
 from evolve.ir.expr import Expr, index
 from evolve.ir.kernel import Kernel, Original
 from evolve.ir.printer import print_expr
-from evolve.ir.stmt import Block, Buffer
+from evolve.ir.stmt import Block, Buffer, Span
 from evolve.ir.types import Space
 from evolve.ir.verify import verify
 from evolve.ir.visit import local_buffers, variables
@@ -106,6 +106,12 @@ def lift(
         raise CannotLiftError(*parsed.origins.of(found.line), deep) from error
 
 
+def _lines(parsed: Parsed) -> dict[str, str]:
+    """The lines of the text by the places in files that they come from."""
+    places = (Span(*parsed.origins.of(i), 0) for i in range(1, parsed.text.count("\n") + 2))
+    return dict(zip(map(str, places), parsed.text.split("\n"), strict=True))
+
+
 def _lift(parsed: Parsed, found: Found, given: LaunchInfo | None, exact: bool) -> Lifted:
     file = str(parsed.path)
     if found.obstacle is not None:
@@ -151,7 +157,7 @@ def _lift(parsed: Parsed, found: Found, given: LaunchInfo | None, exact: bool) -
         raise RefusalError(
             found.line, "kernel", f"its device code does not compile on its own: {alone.problems[0].message}"
         )
-    original = Original(text, found.name, grid, block, read_only=read_only(found))
+    original = Original(text, found.name, grid, block, read_only=read_only(found), lines=_lines(parsed))
     notes = (*_notes(geometry, block, no_wrap, needs), *assumed.notes, *_lengths(shapes))
     notes = (*notes, *sorted(thread.notes))
     no_wrap = (*no_wrap, *(x for x in needs if x not in no_wrap))

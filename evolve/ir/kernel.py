@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from evolve.ir.expr import Expr
@@ -109,6 +110,7 @@ class Original:
     grid, block   its launch as INDEX expressions over the scalars
     shared_bytes  dynamic shared memory
     read_only     arrays that its signature declares const
+    lines         lines of the user's files by `FILE:LINE`, as spans name them: for comments
     """
 
     text: str
@@ -117,6 +119,7 @@ class Original:
     block: tuple[Expr, Expr, Expr]
     shared_bytes: int = 0
     read_only: tuple[str, ...] = ()
+    lines: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ class BuildError(EvolveError):
 
 def build(rendered: Rendered, arch: str) -> Built:
     """With line information. Raises BuildError, and as `compile_cuda`."""
-    built = compile_cuda(rendered.text, arch, [LINE_INFO])
+    built = compile_cuda(rendered.by_statement, arch, [LINE_INFO])
     if built.cubin is None:
         raise BuildError(built.errors[0].message if built.errors else built.log)
     return Built(rendered, built.cubin)

@@ -63,13 +63,13 @@ class EstimatedScorer:
         """Compiles and executes: why it has no score, or what `conclude` needs."""
         rendered = render(module)
         text = rendered.text
-        built = compile_cuda(text, self.arch, [LINE_INFO])
+        built = compile_cuda(rendered.by_statement, self.arch, [LINE_INFO])
         if built.cubin is None:
             first = built.errors[0] if built.errors else None
             where = f"line {first.line}: " if first and first.line else ""
             return Outcome("compile_failed", text, message=where + (first.message if first else built.log))
         try:
-            program = compile_host(text, list(rendered.signatures))
+            program = compile_host(rendered.by_statement, list(rendered.signatures))
         except EvolveError as e:
             failure = refused(e, f"line {e.line}" if e.line else "its host build")
             return Outcome(failure.status, text, message=failure.message)

@@ -70,7 +70,7 @@ def modelled(task: Task, rendered: Rendered, image: bytes) -> tuple[tuple[Estima
     `image` is a cubin with line information.
     """
     try:
-        program = compile_host(rendered.text, list(rendered.signatures))
+        program = compile_host(rendered.by_statement, list(rendered.signatures))
         kernels, sass = read_cubin(image).kernels, disassemble([image])[0]
         found = [
             estimates(task, rendered, program, kernels, sass, shape)

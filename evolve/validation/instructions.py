@@ -15,7 +15,7 @@ from evolve.validation.text import Function, Pointer
 from evolve.validation.verdict import DifferenceError, UnreadError
 
 KNOWN = {
-    "c6975cbfa228bf196844a75094bbc2e80c911c8f523e9b9dd92a504a18f33fca": "asynchronous copies",
+    "197af4ddef36b28514c88e5d7e886c1b503edefc5cf6aaa4d1c6e05ffcae45e9": "asynchronous copies",
     "33d049de1ea9dcff3f07ec611aba51bbe4800f2f5e2a83a7259a7c8cbaf5ecc4": "a request to L2",
     "031c6fa4e89992671a8ca94ba39ff560a500d71ca0a21629621e4f676fe83478": "INFINITY",
     "167cb31d672f0cf036883de4903a7543fdeee3362ca4dd3efddc9f2470c3c7d9": "NAN",
@@ -155,7 +155,7 @@ def _check_uses(name: str, functions: list[Function], *, constant: bool) -> None
     for f in functions:
         arrays = {p.name: p.key for p in f.params if isinstance(p.type, Pointer)}
         for use in re.finditer(rf"\b{name}\b", f.text):
-            m = re.match(r"\((?:reinterpret_cast<(?:const )?\w+\*>\()?&(\w+)\[", f.text[use.end() :])
+            m = re.match(r"\(\s*(?:reinterpret_cast<(?:const )?\w+\*>\(\s*)?&(\w+)\[", f.text[use.end() :])
             if m is None or m[1] not in arrays:
                 raise DifferenceError(f"{name} is not of an array in global memory", f.line)
             if constant and arrays[m[1]] not in f.readonly:

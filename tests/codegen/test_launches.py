@@ -60,7 +60,7 @@ def test_the_text_says_what_the_launches_share() -> None:
     text = rendered_of(TOTAL, PROGRAM).text
     said = "// sum_part is scratch memory of (n + 4095) / 4096 elements, which the launches share."
     assert text.count(said) == 2
-    assert "// And on this: total_v1_1 was launched before it." in text
+    assert "//   total_v1_1 was launched before it." in text
     assert "const float* __restrict__ sum_part" in text, "the second only reads it"
 
 
@@ -77,9 +77,11 @@ def test_the_launcher_allocates_scratch_in_the_streams_order() -> None:
         cudaError_t failed = cudaMallocAsync((void**)&workspace, {size}, stream);
         if (failed != cudaSuccess) return failed;
         float* const sum_part_2 = (float*)(workspace);
-        if ({grid} > 0) total_v1_1<<<dim3((unsigned int)({grid})), \
-dim3((unsigned int)(128)), 0, stream>>>(x, n, sum_part_2);
-        total_v1_2<<<dim3((unsigned int)(1)), dim3((unsigned int)(1)), 0, stream>>>(out, n, sum_part_2);
+        if ({grid} > 0) {{
+            total_v1_1<<<dim3((unsigned int)({grid})), dim3(128), 0,
+                stream>>>(x, n, sum_part_2);
+        }}
+        total_v1_2<<<dim3(1), dim3(1), 0, stream>>>(out, n, sum_part_2);
         failed = cudaGetLastError();
         cudaFreeAsync(workspace, stream);
         return failed;

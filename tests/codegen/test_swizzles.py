@@ -48,6 +48,7 @@ def rendered(program: str) -> Rendered:
 def vectors(text: str) -> tuple[int, int, int]:
     """Vectors read, vectors written, and asynchronous copies of 16 bytes."""
     found = ("= *reinterpret_cast<const float4*>", "*reinterpret_cast<float4*>(&", ", 16);")
+    text = " ".join(text.split())
     return tuple(text.count(f) for f in found)  # type: ignore[return-value]
 
 

@@ -129,7 +129,7 @@ STAGED = {
     "quads": "b * 4096 + X_0 < n * 4",
     "every_second": "b * 2048 + X_0 < (n + 1) / 2 * 2 - 1",
     "another_variable": "b * 1024 + X_0 < n",
-    "interior": "-1 < b * 1024 + X_0 - 1 && b * 1024 + X_0 - 1 < n",
+    "interior": "b * 1024 + X_0 >= 1 && b * 1024 + X_0 - 1 < n",
 }
 """What a copy of a tile has to ask for each element, or row, in the last one."""
 REFUSED = {

@@ -48,8 +48,8 @@ def test_a_copy_ahead_of_the_flag_is_made_of_an_array_that_is_there() -> None:
     done = compiled(SCHEDULE + AHEAD)
     text = file_of(done)
     assert text.index("= bias[") < text.index("has_bias != 0 ?"), "the copy stands before the condition"
-    assert "    if (bias != nullptr && " in text
-    assert text.count(f"// And on this: {CLAUSE}.") == 1
+    assert "    if (bias != nullptr  // " in text
+    assert text.count(f"//   {CLAUSE}.") == 1
     assert done.verdict.premises[-1] == CLAUSE
 
 

@@ -97,8 +97,8 @@ EDITS: tuple[tuple[str, str, str], ...] = (
     # the kernel
     (B, "sum_runs_8(sum_values, rowptr, rows, k", "sum_runs_8(sum_values, rowptr, rows - 1, k"),
     (B, "sum_runs_8(sum_values, rowptr, rows, k", "sum_runs_8(sum_values, col, rows, k"),
-    (B, "tx * 8, sum);", "tx * 8 + 1, sum);"),
-    (B, "tx * 8, sum);", "tx * 4, sum);"),
+    (B, "1622016 + k, sum);", "1622016 + k + 1, sum);"),
+    (B, "1622016 + k, sum);", "1622016 + k_ooi * 2048 + tx * 4, sum);"),
     (B, "sum_values[sum_start] = -0.0f;", "sum_values[sum_start] = 0.0f;"),
     (B, "sum_start < 8", "sum_start < 7"),
     (B, "float sum_values[8];", "float sum_values[9];"),
@@ -142,9 +142,9 @@ EDITS: tuple[tuple[str, str, str], ...] = (
     (ALIKE, "(int)__popc(peers) * value", "value"),
     (ALIKE, "(int)__popc(peers) * value", "(int)__popc(peers) * value + 1"),
     (ALIKE, "(int)__popc(peers) * value", "(int)__popc(__activemask()) * value"),
-    (ALIKE, "aggregate_sum_alike_i32(hist, x[i_o * 64 + tx], 1);", "aggregate_sum_alike_i32(hist, tx, 1);"),
-    (ALIKE, "i_o * 64 + tx], 1);", "i_o * 64 + tx], 2);"),
-    (ALIKE, "i_o * 64 + tx], 1);", "i_o * 64 + tx], x[0]);"),
+    (ALIKE, "aggregate_sum_alike_i32(hist, x[i], 1);", "aggregate_sum_alike_i32(hist, tx, 1);"),
+    (ALIKE, "i], 1);", "i], 2);"),
+    (ALIKE, "i], 1);", "i], x[0]);"),
 )
 
 
