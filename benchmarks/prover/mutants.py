@@ -118,6 +118,7 @@ FRONTEND_TESTS = (
     "tests/frontend/test_atomics.py",
     "tests/frontend/test_bytes.py",
     "tests/frontend/test_extents.py",
+    "tests/frontend/test_extents_told.py",
     "tests/frontend/test_geometry.py",
     "tests/frontend/test_index_arrays.py",
     "tests/frontend/test_lengths.py",

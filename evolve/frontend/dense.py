@@ -29,8 +29,7 @@ def _one(
 ) -> tuple[Poly, Known] | None:
     (v, count), (w, width) = outer, inner
     loops = {n for n, _ in known.loops}
-    slopes = flat.coefficient(variable_atom(v)), flat.coefficient(variable_atom(w))
-    if slopes[0] is None or slopes[1] is None or slopes[1][0] != ONE or slopes[0][0] != width:
+    if w not in flat.names():
         return None
     if (count.names() | width.names()) & loops or any({v, w} & e.names() for _, e in known.loops):
         return None
@@ -70,8 +69,8 @@ def _is_turned(a: Expr, v: str, count: Poly) -> bool:
 
 
 def reaches(flat: Poly, known: Known, end: Poly, given: tuple[Poly, ...]) -> bool:
-    """Whether an address is `end` or larger where each loop, and then each integer that is read from memory,
-    makes it largest. `given`: what is not negative at the sizes that matter."""
+    """Whether an address is `end` or larger in one iteration, its last where each loop, and then each integer
+    that is read from memory, makes it larger. `given`: what is not negative at the sizes that matter."""
     plain = known.scalars.given(*given)
     conditions: list[Expr] = [c for e in known.conditions for c in conjuncts((e,))]
     facts = [facts_of(c) for c in conditions]
@@ -80,11 +79,7 @@ def reaches(flat: Poly, known: Known, end: Poly, given: tuple[Poly, ...]) -> boo
     holds = [f for each in facts for f in each] + [e - ONE for _, e in known.loops]
     for name, extent in reversed(known.loops):
         parts = flat.coefficient(variable_atom(name))
-        if parts is None:
-            return False
-        up = nonnegative(parts[0], plain)
-        if not up and not nonnegative(-parts[0], plain):
-            return False
+        up = parts is not None and nonnegative(parts[0], plain)
         by = {name: extent - ONE if up else Poly(())}
         flat = flat.substitute(by)
         holds = [f.substitute(by) for f in holds]

@@ -14,7 +14,7 @@ import islpy as isl
 from evolve.ir.expr import Cast, Const, Unary, UnaryOp
 from evolve.ir.ordered import contracts, regroups, rounds
 from evolve.ir.poly import IslObject, context
-from evolve.ir.stmt import Leaf, Reduce, Store
+from evolve.ir.stmt import Leaf, Reduce
 from evolve.ir.types import MAX, MIN
 from evolve.legality.flow import Value
 from evolve.legality.model import Model
@@ -70,12 +70,10 @@ def _has_partial_extremes(p: Proof) -> bool:
 
 
 def _stores_number(leaf: Leaf) -> bool:
-    """Whether a statement stores a literal other than NaN, or an integer."""
+    """Whether a literal other than NaN, or an integer, is what a statement stores."""
     value = leaf.value
     while isinstance(value, Cast) or (isinstance(value, Unary) and value.op is UnaryOp.NEG):
         value = value.arg
-    if not isinstance(leaf, Store):
-        return False
     return not value.dtype.is_float or (isinstance(value, Const) and value.value == value.value)
 
 

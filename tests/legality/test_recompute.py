@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from evolve.compiler.compile import finish
-from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Load, add, index, sub, var
+from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Load, add, compare, index, sub, var
 from evolve.ir.kernel import Kernel, Scalar
-from evolve.ir.stmt import Alloc, Barrier, Block, For, Reduce, Stmt, Store
+from evolve.ir.stmt import Alloc, Barrier, Block, For, If, Reduce, Stmt, Store
 from evolve.ir.types import SUM, DType, LoopKind, Space
 from evolve.ir.visit import loads, map_block_exprs, map_expr, rewrite, variables
 from evolve.legality.prove import prove
@@ -448,4 +448,15 @@ def test_a_value_handed_on_without_end_is_not_followed() -> None:
         Store("y", (var("r"),), ld("u"), origin("S3", "r")),
     )
     assert prove(k, finish(k)).proved
+    assert codes(prove(k, with_result(k, first))) == {"E-EXPR"}
+
+
+def test_what_may_be_read_before_it_is_stored_is_no_expression() -> None:
+    """The first row has no value there: nothing says what the source stores for it."""
+    first = ld("x", var("r"), index(0))
+    k = of_rows(
+        Alloc(buf("t", space=Space.REGISTER)),
+        If(compare(BinaryOp.GT, var("r"), 0), Block((Store("t", (), first, origin("S0", "r")),))),
+        Store("y", (var("r"),), ld("t"), origin("S1", "r")),
+    )
     assert codes(prove(k, with_result(k, first))) == {"E-EXPR"}
