@@ -29,6 +29,7 @@ from evolve.transforms.call import Call, Checked, Result, transform
 from evolve.transforms.edit import less, loop_at, renamed, replace_loop
 from evolve.transforms.loops import SPLITTABLE, Chain, chain_from, outermost_of
 from evolve.transforms.names import claim, taken_names
+from evolve.transforms.taken import Taken, taken_by
 
 
 def check_free(loop: For) -> None:
@@ -125,7 +126,7 @@ def collapse(call: Call) -> Checked:
 
 
 @transform("peel")
-def peel(call: Call) -> Result:
+def peel(call: Call) -> Checked:
     """See dsl_spec/peel.yaml."""
     first, last = call.integer("first"), call.integer("last")
     assert first is not None and last is not None
@@ -139,10 +140,12 @@ def peel(call: Call) -> Result:
     targets = call.statement.targets
     if targets and len(targets) != len(wanted):
         raise RefusedError("E-RESULTS", f"{len(wanted)} loops come of it, {len(targets)} are named")
-    taken = taken_names(kernel) - {loop.var}
-    names = {n: fresh(f"{loop.var}.{n}", taken) for n in wanted}
+    others = taken_names(kernel) - {loop.var}
+    names = {n: fresh(f"{loop.var}.{n}", others) for n in wanted}
     for n, target in zip(wanted, targets, strict=False):
         names[n] = target if target == loop.var else claim(kernel, target)
+    if taken_by(loop.body.stmts) == Taken():
+        yield None
     pieces: list[Stmt] = []
     for n, name in names.items():
         extent, start = {
@@ -157,7 +160,7 @@ def peel(call: Call) -> Result:
             "main": Const(True, DType.BOOL),
             "last": compare(BinaryOp.GE, number, first),
         }[n]
-        body = loop.body if n == "main" else renamed(loop.body, n, taken)
+        body = loop.body if n == "main" else renamed(loop.body, n, others)
         inside = Block((If(there, substitute_block(body, {loop.var: number})),))
         pieces.append(replace(loop, var=name, extent=extent, body=inside, note=call.note))
     made = ", ".join(names.values())

@@ -117,11 +117,14 @@ def bind(call: Call) -> Checked:
     word = call.word("axis")
     axis = LANES[word] if word in LANES else LoopKind(word)
     kernel, loops = call.kernel, call.loops("loop")
-    for name in loops:
-        loop, _ = loop_at(kernel, name)
+    for position, name in enumerate(loops):
+        loop, site = loop_at(kernel, name)
         if loop.kind not in FREE:
             raise RefusedError("E-LOOP-KIND", f"loop {name} is already {loop.kind.value}")
         check_axis(kernel, name, axis)
+        for other in loops[:position]:
+            if other in loops_in(loop) or any(x.var == other for x in site.loops):
+                raise RefusedError("E-AXIS", f"{other} is on {axis.value} and is nested with {name}")
         if axis.is_grid:
             check_grid(kernel, name)
         else:
@@ -140,8 +143,8 @@ def bind(call: Call) -> Checked:
                 f"every iteration of {name} updates the same cell: `{print_stmt(carried)}`",
                 repair=_shared_out(loop, carried),
             )
-        if name == loops[-1]:
-            yield Shared(loops, axis)
+    yield Shared(loops, axis)
+    for name in loops:
         kernel = with_kind(kernel, name, axis, call.note)
     return replace(kernel, lanes=kernel.lanes or word in LANES), call.names
 
