@@ -57,7 +57,7 @@ Device = Annotated[
         "--device",
         metavar="DEVICE",
         help="cuda, cuda:0,1 for several GPUs, sim:PROFILE such as sim:h200-sxm (`evolve devices`), or auto: "
-        "cuda where it works, else sim:h100-sxm.",
+        "cuda where it works, else sim:h200-sxm.",
     ),
 ]
 Numerics = Annotated[

@@ -75,4 +75,6 @@ def command(
 
 
 def _where(device: Device) -> str:
-    return f"({device.timing}, {device.kind}:{device.profile})"
+    from evolve.devices.grounds import unchecked
+
+    return f"({device.timing}, {device.kind}:{device.profile}){unchecked(device.timing, device.profile)}"

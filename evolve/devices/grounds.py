@@ -101,6 +101,12 @@ def grounds_of(stem: str) -> Grounds | None:
         return None
 
 
+def unchecked(timing: str, stem: str) -> str:
+    """What is said after `estimated` of a GPU on which nobody has checked estimates; nothing of others."""
+    found = grounds_of(stem) if timing == "estimated" else None
+    return " (not checked on such a GPU)" if found is not None and found.validated is None else ""
+
+
 def _figures(profile: Profile) -> Iterator[Ground]:
     calibrated = bool(profile.provenance)
     yield Ground(

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
+from evolve.devices.grounds import unchecked
 from evolve.events.schema import Asked, Body, Champion, Examined, Result
 from evolve.report.examined import examined_lines
 from evolve.report.progress import Progress
@@ -51,10 +52,11 @@ def make_display(*, live: bool = True) -> Display:
 
 def opening(folder: Path, info: ProblemInfo) -> list[str]:
     """The lines that say what is about to be searched, on what assumptions."""
-    sizes = shapes_text(info.workload)
-    why = f" ({info.device.reason})" if info.device.reason else ""
+    sizes, device = shapes_text(info.workload), info.device
+    why = f" ({device.reason})" if device.reason else ""
+    unsure = unchecked(device.timing, device.profile)
     lines = [
-        f"kernel {info.entry} on {info.device.name}: times are {info.device.timing}{why}",
+        f"kernel {info.entry} on {device.name}: times are {device.timing}{unsure}{why}",
         f"speed of light {microseconds(info.sol.time_us)}, bound by {info.sol.bound}",
         f"numerics: {info.numerics}",
     ]

@@ -10,9 +10,12 @@ from collections.abc import Container, Iterator, Sequence
 from pathlib import PurePath
 
 from evolve.agents.base import Parent
+from evolve.devices.grounds import unchecked
 from evolve.events.schema import ReadBack, RunStarted
+from evolve.ir.errors import EvolveError
 from evolve.runs.folder import RunFolder
 from evolve.runs.shapes import shapes_text
+from evolve.target.profile import load_profile
 
 LEAST_GAIN = 1.005
 """Original time over a program's: what is less is said as 1.00, and nobody gains by another kernel."""
@@ -86,6 +89,19 @@ def _rewritten(
     yield f"{best.time_us:.1f} us, {_measured(started)};"
     times = f"{baseline.time_us / best.time_us:.2f} times as fast as the original there"
     yield f"{times}, {best.fitness:.3f} of the speed of light."
+    yield f"Call launch_{started.entry}, the last function here, with the original's arguments and a stream."
+    yield "The comment over each kernel says for which sizes and addresses it is; for others the original,"
+    told = f"which is here too, is launched. Include this file in one .cu file{_flags(started)}."
+    yield from told.split("\n")
+
+
+def _flags(started: RunStarted) -> str:
+    """What its compiler must be told."""
+    try:
+        arch = load_profile(started.device.profile).arch
+    except EvolveError:
+        return ""
+    return f", compiled with -arch={arch} and\nno other flag"
 
 
 def _text(found: ReadBack | None, above: int) -> Iterator[str]:
@@ -113,7 +129,8 @@ def _kernel(started: RunStarted) -> str:
 
 def _measured(started: RunStarted) -> str:
     at = shapes_text(started.workload_summary, " = ")
-    where = f"{started.device.timing} on {started.device.profile}"
+    device = started.device
+    where = f"{device.timing} on {device.profile}{unchecked(device.timing, device.profile)}"
     return f"{where}, {at}" if at.startswith("sum of ") else f"{where} at {at}" if at else where
 
 

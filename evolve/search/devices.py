@@ -13,8 +13,8 @@ from evolve.target.profile import Profile, load_profile
 from evolve.toolchain.driver import driver_version, require
 from evolve.toolchain.nvrtc import nvrtc_version
 
-DEFAULT_PROFILE = "h100-sxm"
-"""What `auto` estimates for where there is no GPU."""
+DEFAULT_PROFILE = "h200-sxm"
+"""What `auto` estimates for where there is no GPU: the one on which estimates were checked."""
 
 
 def choose_device(text: str) -> tuple[Device, Profile]:

@@ -11,7 +11,7 @@ from evolve.search.devices import choose_device
 def test_auto_without_a_gpu_estimates_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evolve.search.devices.has_gpu", lambda: False)
     device, profile = choose_device("auto")
-    assert (device.kind, profile.stem, device.timing) == ("sim", "h100-sxm", "estimated")
+    assert (device.kind, profile.stem, device.timing) == ("sim", "h200-sxm", "estimated")
     assert device.reason == "no CUDA GPU was found"
     assert choose_device("sim:h100-sxm")[0].reason == ""
 
