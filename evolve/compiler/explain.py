@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from difflib import SequenceMatcher
 
+from evolve.compiler.advice import tried
 from evolve.compiler.locate import located
 from evolve.dsl.diagnostic import Diagnostic
 from evolve.dsl.parser import parse_statement
@@ -41,7 +42,8 @@ def explained(
     for d in reasons:
         n = d.statement or 0
         known = (befores[n].kernel, kernel) if result is None else (result, kernel)
-        placed = located(d, program.statements[n], *known)
+        legal = tried(d, program.statements[n], befores[n], proves)
+        placed = located(replace(d, repair=legal), program.statements[n], *known)
         out.append(_with_alternative(repaired(placed), instead[n]))
     return tuple(out)
 

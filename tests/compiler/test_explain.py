@@ -47,6 +47,47 @@ def test_what_is_offered_instead_is_proved() -> None:
     assert tried > 1
 
 
+PROGRAMS = {p.id: p for p in programs()}
+ADVICE = {
+    "matmul/k_over_threads": "block_reduce(k) or warp_reduce(k)",
+    "softmax/columns_over_threads": "block_reduce(c)",  # a warp has not so many lanes
+    "accumulate/columns_over_blocks": "reduce across the threads, or bind another loop",  # neither is
+}
+
+
+ADVISED = ("E-CARRIED", "E-VECTOR-TAIL", "E-CACHE", "E-VERSIONS")
+"""Codes whose repairs are statements."""
+
+
+def steps_of(repair: str) -> list[list[str]]:
+    """The statements of each way that a repair names; none where it is in words."""
+    told = repair.partition("; or, legal here: ")[0]
+    if not re.fullmatch(r"[a-z_]+\(.*\)", told):
+        return []
+    return [[one] for one in told.split(" or ")]
+
+
+def test_statements_that_a_repair_names_are_legal_there() -> None:
+    followed = 0
+    for p in (p for p in PROGRAMS.values() if p.refused in ADVISED):
+        for d in told(p.kernel, p.text):
+            for steps in steps_of(d.repair or ""):
+                assert d.statement is not None
+                statements = [str(s) for s in parse(p.text).statements[: d.statement + 1]]
+                under = steps[0].startswith(("specialize(", "assume("))
+                tried = [*statements[:-1], *steps, *(statements[-1:] if under else ())]
+                verdict = compile_program(source(p.kernel), parse("\n".join(tried)), Limits()).verdict
+                assert verdict.proved, (p.id, d.code, steps, verdict)
+                followed += 1
+    assert followed >= 12
+
+
+@pytest.mark.parametrize("name", ADVICE)
+def test_of_several_ways_those_are_told_that_are_legal(name: str) -> None:
+    p = PROGRAMS[name]
+    assert ADVICE[name] in (told(p.kernel, p.text)[0].repair or "")
+
+
 def test_a_race_says_which_threads_do_what_to_which_element() -> None:
     (race, *_) = told("recurrence", "bind(r, grid.x)\nspecialize(cols == 17)\nbind(c, thread.x)")
     assert race.code == "E-RACE" and race.witness is not None
