@@ -71,6 +71,7 @@ def test_run_json_is_the_contract(call: Call) -> None:
             "duplicate",
             "illegal",
             "incorrect",
+            "miscompiled",
             "prefiltered",
             "proposed",
             "quarantined",
