@@ -218,13 +218,17 @@ class KernelProblem:
         return self._source(compiled.payload)
 
     def read_back(self, compiled: Compiled) -> TextFound | None:
-        """The text of a proved module compared with the module; None for the kernel as given."""
+        """The text of a proved module, launcher and all, compared with it; None for the kernel as given."""
+        from evolve.validation.launching import validate_launcher
         from evolve.validation.validate import validate
 
         module: Module = compiled.payload
         if not module.variants:
             return None
-        found = validate(module, render(module))
+        rendered = render(module)
+        found = validate(module, rendered)
+        if found.proved:
+            found = validate_launcher(module, rendered, with_launcher(rendered))
         return TextFound(found.status.value, found.reason, found.line)
 
     def _source(self, module: Module) -> str:

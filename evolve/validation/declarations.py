@@ -26,3 +26,16 @@ template <typename T> __device__ unsigned int __match_any_sync(unsigned int, T);
 """
 LINES = DECLARATIONS.count("\n")
 """Lines before the first of the text."""
+HOST = """\
+enum cudaError_t { cudaSuccess = 0, cudaErrorOther = 1 };
+enum cudaFuncAttribute {
+    cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
+    cudaFuncAttributePreferredSharedMemoryCarveout = 9
+};
+extern "C" cudaError_t cudaGetLastError();
+extern "C" cudaError_t cudaMallocAsync(void **, size_t, cudaStream_t);
+extern "C" cudaError_t cudaFreeAsync(void *, cudaStream_t);
+template <typename T> cudaError_t cudaFuncSetAttribute(T *, cudaFuncAttribute, int);
+"""
+"""What a host function uses besides."""
+HOST_LINES = LINES + HOST.count("\n")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from evolve.codegen.launcher import render_launcher
 from evolve.codegen.module import render
 from evolve.codegen.rendered import Rendered
 from evolve.compiler.compile import Source, compile_program
@@ -56,6 +57,11 @@ def _lifted(kernel: str) -> Source:
 @cache
 def made(name: str) -> Made:
     return of(*programs()[name])
+
+
+def launcher(it: Made) -> str:
+    """The host function that goes with a program's text."""
+    return render_launcher(it.rendered, it.rendered.original.params)
 
 
 def of(kernel: str, text: str) -> Made:

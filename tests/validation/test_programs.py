@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from tests.validation.suite import made, of, programs
+from evolve.validation.launching import validate_launcher
+from tests.validation.suite import launcher, made, of, programs
 
 
 def test_every_program_is_proved() -> None:
     verdicts = {name: made(name).read_back() for name in programs()}
     assert {n: str(v) for n, v in verdicts.items() if not v.proved} == {}
     assert len(verdicts) >= 153
+
+
+def test_what_launches_every_program_is_proved() -> None:
+    verdicts = {}
+    for name in programs():
+        it = made(name)
+        verdicts[name] = validate_launcher(it.module, it.rendered, f"{it.rendered.text}\n{launcher(it)}")
+    assert {n: str(v) for n, v in verdicts.items() if not v.proved} == {}
 
 
 def test_requests_ahead_are_of_the_elements_that_were_proved() -> None:
