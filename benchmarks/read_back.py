@@ -7,7 +7,8 @@ The suite is every program in `kernels/programs/` and its `alternatives/`, and t
 out, doubled, under a condition on the thread or after the one behind it, a number one more or less or of
 another type, a hint or a conversion more, another operator, axis, lane or function, a condition without a
 part of it. Changes that are proved are listed and, those of templates, executed on the host under checks at
-small sizes: they change nothing that counts, or a wrong text was proved. With `--sketches` also the first
+small sizes: they change nothing that counts, or a wrong text was proved. Each text's launcher is
+read back too. With `--sketches` also the first
 ones that the expert makes of each kernel in `kernels/`, holes filled at random. Milliseconds are of processor
 time.
 """
@@ -34,11 +35,12 @@ from evolve.agents.expert.agent import sketches
 from evolve.agents.holes import read_template
 from evolve.search.problem import ProblemRequest
 from evolve.search.task import open_problem
+from evolve.validation.launching import validate_launcher
 from evolve.validation.validate import validate
 from tests.illegal import running
 from tests.illegal.fuzz import sizes_for
 from tests.illegal.lifted import source, workload
-from tests.validation.suite import Made, made, programs
+from tests.validation.suite import Made, launcher, made, programs
 
 ROOT = Path(__file__).parents[1]
 ORIGINAL = "// The original kernel"
@@ -210,6 +212,10 @@ def main() -> None:
             verdict = validate(it.module, it.rendered)
             spent = (time.process_time() - start) * 1e3
             rows[name] = {"text": str(verdict), "milliseconds": round(spent, 1)}
+            start = time.process_time()
+            host = validate_launcher(it.module, it.rendered, f"{it.rendered.text}\n{launcher(it)}")
+            spent = (time.process_time() - start) * 1e3
+            rows[name] |= {"launcher": str(host), "launcher_milliseconds": round(spent, 1)}
             if not verdict.proved:
                 continue
             for change in drawn(it, args.changes, rng):
@@ -231,6 +237,14 @@ def main() -> None:
         "share": round(proved / len(rows), 3),
         "not_proved": {n: r["text"] for n, r in rows.items() if r["text"] != "PROVED"},
         "milliseconds": {"median": round(median(times), 1), "longest": max(times)},
+        "launchers": {
+            "proved": sum(r["launcher"] == "PROVED" for r in rows.values()),
+            "not_proved": {n: r["launcher"] for n, r in rows.items() if r["launcher"] != "PROVED"},
+            "milliseconds": {
+                "median": round(median(r["launcher_milliseconds"] for r in rows.values()), 1),
+                "longest": max(r["launcher_milliseconds"] for r in rows.values()),
+            },
+        },
         "changes": {
             "made": sum(verdicts.values()),
             **verdicts,

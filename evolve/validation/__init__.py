@@ -20,5 +20,7 @@ Nothing here knows how the text was made: it imports no module of `codegen` that
 `runs`       consecutive entries gathered before their segments are updated; `gathering` by a function,
              `finding` what it searches with: both `searching` an array, shown by invariants, `ordered` what
              follows from its order, `differences` from differences
+`launching`  what picks a variant and launches it: `host` the function's tree, `guards` its conditions,
+             `host_sizes` its arithmetic in 64 bits
 `verdict`    PROVED, REFUTED, UNKNOWN; `validate` a module: start here
 """
