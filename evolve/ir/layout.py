@@ -19,6 +19,7 @@ from evolve.ir.affine import NOTHING, Ranges, linear, simplify
 from evolve.ir.evaluate import evaluate
 from evolve.ir.expr import Const, Expr, Var, floordiv, mod
 from evolve.ir.kernel import Kernel
+from evolve.ir.owners import wrong_thread
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Alloc, Buffer, For, Leaf
 from evolve.ir.swizzle import Swizzle
@@ -54,14 +55,17 @@ class Layout:
 
 
 class LayoutError(Exception):
-    """E-OWNER or E-LAYOUT with the buffer, the loop to blame and what would help."""
+    """E-OWNER or E-LAYOUT with the buffer, the loop to blame, what would help and an example."""
 
-    def __init__(self, code: str, buffer: str, message: str, loop: str | None = None) -> None:
+    def __init__(
+        self, code: str, buffer: str, message: str, loop: str | None = None, witness: str | None = None
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.buffer = buffer
         self.message = message
         self.loop = loop
+        self.witness = witness
 
 
 def register_layouts(kernel: Kernel) -> dict[str, Layout]:
@@ -203,6 +207,7 @@ def slot_of(
                     layout.buffer,
                     f"an access to {layout.buffer} is not made by the thread that holds the element: "
                     f"it needs a {digit.axis.value} loop of {digit.extent} with stride {digit.stride}",
+                    witness=wrong_thread(layout.buffer, indices, value, digit.axis, path, ranges),
                 )
     if layout.swizzle is not None:
         out[-1] = simplify(layout.swizzle.column(out[-2], out[-1]), ranges)

@@ -72,7 +72,7 @@ class Cells:
         try:
             slots = iter(slot_of(layout, indices, st.site.loops, ranges_at(self.kernel, st.site.path)))
         except LayoutError as e:
-            raise ModelError(e.code, e.message) from e
+            raise ModelError(e.code, e.message, witness=e.witness) from e
         by_kind = {x.kind: x.var for x in st.site.loops}
         combining = next((x.var for x in st.site.loops if x.kind.is_combine), None)
         good = where

@@ -116,7 +116,7 @@ class Model:
             try:
                 self.layouts = register_layouts(kernel)
             except LayoutError as e:
-                raise ModelError(e.code, e.message) from e
+                raise ModelError(e.code, e.message, witness=e.witness) from e
         self.statements: list[Statement] = []
         self.barriers: list[BarrierPoint] = []
         self.points: list[Point] = []

@@ -268,7 +268,7 @@ def _from_error(e: Exception) -> Finding:
     if isinstance(e, SourceError):
         return Finding(e.diagnostic)
     if isinstance(e, ModelError):
-        return Finding(Diagnostic(e.code, e.message), e.refuted)
+        return Finding(Diagnostic(e.code, e.message, witness=e.witness), e.refuted)
     if isinstance(e, IslLimitError):
         return unknown("E-LIMIT", f"isl-limit: the question is too large for the prover ({e})")
     return unknown("E-NONAFFINE", f"not affine: {e}")

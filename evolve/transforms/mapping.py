@@ -138,9 +138,11 @@ def bind(call: Call) -> Checked:
             check_shared_scope(loop)
         carried = None if loop.kind is LoopKind.PARALLEL else carried_write(loop)
         if carried is not None:
+            cell = f"{carried.buffer}[{', '.join(map(print_expr, carried.indices))}]"
             raise RefusedError(
                 "E-CARRIED",
                 f"every iteration of {name} updates the same cell: `{print_stmt(carried)}`",
+                witness=f"{name}=0 and {name}=1 both update {cell}",
                 repair=_shared_out(loop, carried),
             )
     yield Shared(loops, axis)

@@ -99,6 +99,19 @@ def test_a_race_says_which_threads_do_what_to_which_element() -> None:
     assert race.witness is not None and "of block 0 writes, and nothing orders blocks" in race.witness
 
 
+@pytest.mark.parametrize("p", [p for p in programs() if p.refused == "E-OWNER"], ids=lambda p: p.id)
+def test_an_element_that_the_wrong_thread_touches_is_named_with_who_holds_it(p: Illegal) -> None:
+    (d, *_) = told(p.kernel, p.text)
+    said = r"at .*, (thread\.[xyz]) (\d+) touches \w+(\[\d+\])+, which (.*) (\d+) holds"
+    found = re.fullmatch(said, d.witness or "")
+    assert found is not None and found[1] == found[4] and found[2] != found[5], d
+
+
+def test_iterations_that_update_one_cell_are_named() -> None:
+    (d, *_) = told("row_sum", "bind(r, grid.x)\nspecialize(cols == 64)\nbind(c, thread.x)")
+    assert d.code == "E-CARRIED" and d.witness == "c=0 and c=1 both update total[]"
+
+
 def test_each_reason_is_blamed_on_its_own_statement() -> None:
     text = "set_precision(y, fast)\nsplit(row, 64)\nset_precision(s, fast)\nbind(row.o, grid.x)"
     found = told("softmax", text)
