@@ -93,8 +93,8 @@ def _check_vectors(kernel: Kernel, old: Buffer, new: Buffer, order: tuple[int, .
         return
     plain = replace(new, swizzle=None)
     for leaf, site in leaves(kernel.body):
-        ranges = ranges_at(kernel, site.path)
         for loop in (x for x in site.loops if x.kind is LoopKind.VECTOR):
+            ranges = ranges_at(kernel, site.path)
             width = constant_extent(kernel, loop.var) or 1
             for access in (x for x in effects(leaf).accesses if x.buffer == old.name):
                 at = _ordered(access.indices, order)
