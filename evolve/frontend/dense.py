@@ -28,10 +28,7 @@ def _one(
     flat: Poly, known: Known, outer: tuple[str, Poly], inner: tuple[str, Poly]
 ) -> tuple[Poly, Known] | None:
     (v, count), (w, width) = outer, inner
-    loops = {n for n, _ in known.loops}
-    if w not in flat.names():
-        return None
-    if (count.names() | width.names()) & loops or any({v, w} & e.names() for _, e in known.loops):
+    if w not in flat.names() or any({v, w} & e.names() for _, e in known.loops):
         return None
     both = f"{v} {w}"
     by = {w: variable(both) - variable(v) * width}
@@ -69,8 +66,11 @@ def _is_turned(a: Expr, v: str, count: Poly) -> bool:
 
 
 def reaches(flat: Poly, known: Known, end: Poly, given: tuple[Poly, ...]) -> bool:
-    """Whether an address is `end` or larger in one iteration, its last where each loop, and then each integer
-    that is read from memory, makes it larger. `given`: what is not negative at the sizes that matter."""
+    """Whether an address is `end` or larger in one iteration: the last of each loop that makes it larger, and
+    the first of others, with each integer that is read from memory at its largest.
+
+    `given`: what is not negative at the sizes that matter.
+    """
     plain = known.scalars.given(*given)
     conditions: list[Expr] = [c for e in known.conditions for c in conjuncts((e,))]
     facts = [facts_of(c) for c in conditions]
@@ -84,8 +84,8 @@ def reaches(flat: Poly, known: Known, end: Poly, given: tuple[Poly, ...]) -> boo
         flat = flat.substitute(by)
         holds = [f.substitute(by) for f in holds]
     for a in sorted(flat.atoms(), key=str):
-        top, slope = known.largest(a), flat.coefficient(a)
-        if top is not None and slope is not None and nonnegative(slope[0], plain):
+        top = known.largest(a)
+        if top is not None:
             flat = flat.replace(a, top)
             holds = [f.replace(a, top) for f in holds]
     return all(nonnegative(f, plain) for f in [*holds, flat - end])

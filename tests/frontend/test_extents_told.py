@@ -120,6 +120,7 @@ SHOWN = {
         "for (int c=0;c<n;c++) s += x[p[c]*m + q[c]];",
         "m * x_size + x_size_2 - m",
     ),
+    "gather_product": ("const int *p, int m", "for (int c=0;c<m;c++) s += x[p[0]*m + c];", "x_size x m"),
 }
 """More parameters, what is summed up, and the extents of x."""
 REFUSED = {
@@ -259,6 +260,26 @@ REFUSED = {
         "int m",
         "for (int r=0;r<m;r++) for (int c=0;c<n;c++) s += x[r*c];",
         "nothing shows that x has",
+    ),
+    "quotient_and_unknown": (
+        "",
+        "float v = 0.f; for (int c=0;c<n+4;c++) { s += x[(c+1)/(n+4)]; v += 1.f; if (v < 3.f) s += x[c]; }",
+        "nothing shows that x has",
+    ),
+    "rows_as_many_as_a_loop_says": (
+        "int m",
+        "for (int u=0;u<m;u++) for (int r=0;r<u;r++) for (int c=0;c<4;c++) if (r*4+c < n) s += x[r*4+c];",
+        "nothing shows that x has",
+    ),
+    "gather_square": (
+        "const int *p",
+        "for (int c=0;c<n;c++) s += x[p[c]*p[c]];",
+        "proved to be within the dimensions",
+    ),
+    "gather_from_the_end": (
+        "const int *p",
+        "for (int c=0;c<8;c++) s += x[7 - c] + x[p[c] % 8];",
+        "may hold negative integers",
     ),
 }
 """More parameters, what is summed up, and why there are no extents."""
