@@ -1,7 +1,7 @@
 """Repairs that are statements, tried before they are told: what is advised is legal.
 
-    bind(c, thread.x)     of 64 columns that are added up
-    help: block_reduce(c)     and not `or warp_reduce(c)`: a warp has 32 lanes
+bind(c, thread.x)     of 64 columns that are added up
+help: block_reduce(c)     and not `or warp_reduce(c)`: a warp has 32 lanes
 """
 
 from __future__ import annotations

@@ -36,6 +36,8 @@ class Known:
     """What is remembered of questions that isl answered."""
 
     answers: dict[str, bool] = field(default_factory=dict)
+    exceeded: bool = False
+    """Whether one was too hard: then what seems not to follow may well do."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,10 @@ class Context:
         body = " and ".join(f"({text.formula(x)})" for x in (*parts, *facts)) or "0 = 0"
         full = text.whole(body)
         if full not in self.known.answers:
-            self.known.answers[full] = _is_empty(full, self.operations)
+            try:
+                self.known.answers[full] = _is_empty(full, self.operations)
+            except IslLimitError:
+                self.known.answers[full], self.known.exceeded = False, True
         return self.known.answers[full]
 
     def _near(self, parts: Sequence[Formula]) -> list[Formula]:
@@ -223,8 +228,6 @@ class _Text:
 
 
 def _is_empty(text: str, operations: int) -> bool:
-    try:
-        with limited(operations):
-            return bool(isl.Set.read_from_str(context(), text).is_empty())
-    except IslLimitError:
-        return False
+    """Raises IslLimitError."""
+    with limited(operations):
+        return bool(isl.Set.read_from_str(context(), text).is_empty())

@@ -15,7 +15,7 @@ from evolve.ir.scope import conjuncts
 from evolve.ir.stmt import For
 from evolve.ir.types import DType, LoopKind
 from evolve.ir.visit import leaves, local_buffers, walk
-from evolve.validation.context import Context
+from evolve.validation.context import Context, Known
 from evolve.validation.formula import below
 from evolve.validation.instructions import check_directives, threads_allowed
 from evolve.validation.items import Item
@@ -57,7 +57,7 @@ def validate_kernel(kernel: Kernel, text: str, rendered: RenderedVariant) -> Tex
 
 
 def _read_back(text: str, variants: Sequence[tuple[Variant, RenderedVariant]]) -> TextVerdict:
-    line = 0
+    line, known = 0, Known()
     try:
         reader = TextReader(text)
         functions = [reader.kernel(x.kernel) for _, made in variants for x in made.launches]
@@ -68,8 +68,10 @@ def _read_back(text: str, variants: Sequence[tuple[Variant, RenderedVariant]]) -
             for kernel, launch in zip(variant.kernels, made.launches, strict=True):
                 function = reader.kernel(launch.kernel)
                 line = function.line
-                compare(kernel, function, launch, made.guard)
+                compare(kernel, function, launch, made.guard, known)
     except DifferenceError as e:
+        if known.exceeded:
+            return TextVerdict(TextStatus.UNKNOWN, f"a question was too hard: {e.reason}?", e.line or line)
         return TextVerdict(TextStatus.REFUTED, e.reason, e.line or line)
     except UnreadError as e:
         return TextVerdict(TextStatus.UNKNOWN, e.reason, e.line or line)
@@ -110,7 +112,7 @@ def _multiple(t: Term) -> tuple[str, int]:
             return "", 1
 
 
-def compare(kernel: Kernel, function: Function, launch: RenderedLaunch, guard: Term) -> None:
+def compare(kernel: Kernel, function: Function, launch: RenderedLaunch, guard: Term, known: Known) -> None:
     """Raises DifferenceError or UnreadError unless the function does what the kernel does."""
     fixed = fixed_scalars(kernel.assumptions)
     names = [s.name for s in kernel.scalars if s.is_size]
@@ -127,7 +129,7 @@ def compare(kernel: Kernel, function: Function, launch: RenderedLaunch, guard: T
         constants=frozenset(b.name for b in kernel.buffers if b.name not in written),
         aligned={p.name: p.aligned for p in launch.params},
     )
-    context = Context(ranges)
+    context = Context(ranges, known=known)
     state.grid = {a: kernel_index(state, e, {}, context) for a, e in zip(GRID, launch.grid, strict=True)}
     for axis, n in state.grid.items():
         ranges[axis.value] = (0, None if n.value is None else n.value - 1)

@@ -241,6 +241,8 @@ class Walk(Upcoming):
         bound = index(st, s.cond.args[1], place)
         check_readable(st, Compare(bound, ">="), place)
         check_fits(st, bound, s.var.type, place)
+        if place.context.holds(at_least(constant(0), bound)):
+            return -1  # Nothing of it happens, whatever the kernel has.
         head = self.expose(left, place)
         while head is not None and not _is_loop(head) and self.drop_dead(left, place):
             head = self.expose(left, place)

@@ -57,7 +57,8 @@ class Widths:
                     rest = f.poly + v
                     if f.poly.terms.get((a,)) == -1 and a not in rest.atoms():
                         out[a.label] = rest.plus(1)
-        return out
+        # Of what bounds one another nothing is known.
+        return {n: q for n, q in out.items() if n not in _behind(n, out)}
 
     def _fits(self, p: Poly, ranges: Ranges, dtype: DType) -> bool:
         least, most = NARROW[dtype]
@@ -132,6 +133,18 @@ class Widths:
         if low is None and a.kind == "read" and a.label in self.reads:
             low = bounds(self.reads[a.label][0], ranges)[0]
         return None if low is None or low < 0 else {(): Fraction(low)}
+
+
+def _behind(name: str, bound: Mapping[str, Poly]) -> set[str]:
+    """The variables that the bound of one is made of, their bounds' own among them."""
+    out: set[str] = set()
+    left = [name]
+    while left:
+        for a in bound[left.pop()].atoms():
+            if a.label not in out:
+                out.add(a.label)
+                left += [a.label] if a.label in bound else []
+    return out
 
 
 def _within(most: Sizes, asked: Sizes, c: int, limit: int, least: Mapping[str, int]) -> bool:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
+from evolve.ir.poly import IslLimitError
+from evolve.validation import context
 from evolve.validation.launching import validate_launcher
+from evolve.validation.verdict import TextStatus
 from tests.validation.suite import launcher, made, of, programs
 
 
@@ -31,3 +36,21 @@ def test_requests_ahead_are_of_the_elements_that_were_proved() -> None:
     assert program.read_back(text.replace(line, "")).proved  # nothing is lost but time
     assert not program.read_back(text.replace(line, line.replace("* 100", "* 101"))).proved
     assert not program.read_back(text.replace("prefetch.global.L2", "prefetch.global.L1")).proved
+
+
+@pytest.mark.parametrize("peeled", ["first=4097", "last=5000", "first=4000, last=200"])
+def test_a_loop_that_never_runs_does_nothing(peeled: str) -> None:
+    program = of("row_sum", f"specialize(cols == 4096)\nbind(r, grid.x)\npeel(c, {peeled})")
+    verdict = program.read_back()
+    assert verdict.proved, str(verdict)
+
+
+def test_a_question_that_is_too_hard_refutes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_hard(text: str, operations: int) -> bool:
+        raise IslLimitError
+
+    program = made("template stencil 2")
+    assert program.read_back().proved
+    monkeypatch.setattr(context, "_is_empty", too_hard)
+    verdict = program.read_back()
+    assert verdict.status is TextStatus.UNKNOWN and "too hard" in verdict.reason
