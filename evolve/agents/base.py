@@ -6,16 +6,13 @@ a resumed run, which takes earlier answers from the event log, goes on as if nev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from evolve.llm.purse import Purse
-
-Reply = TypeVar("Reply")
-Waiting = Generator[None, None, Reply]
-"""What yields whenever it would have to wait, and then returns. Closing it gives up what it waits for."""
+from evolve.llm.request import Waiting
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ def model_probes(text: str, api_base: str | None, context: int | None) -> Iterat
 
 def _other_name(client: Client) -> str:
     """Many servers answer whatever model they are asked for."""
-    from evolve.llm.probe import listed
+    from evolve.llm.served import listed
 
     names, name = listed(client), client.model.name
     if not names or any(one in (name, f"{name}:latest") for one in names):
@@ -84,7 +84,7 @@ def _other_name(client: Client) -> str:
 def _context(client: Client, given: int | None) -> str:
     from evolve.agents.llm.hold import by_steps
     from evolve.agents.llm.tiers import tier_of
-    from evolve.llm.probe import context_of
+    from evolve.llm.served import context_of
 
     size, source = context_of(client, given)
     how = "one statement at a time" if by_steps("auto", size) else "whole programs"

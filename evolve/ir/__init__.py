@@ -10,7 +10,8 @@
 `affine`   simplification of index expressions under loop ranges
 `effects`  what a statement reads and writes: the only source of access information
 `lanes`    alignment and conditions of the lanes of a vector
-`layout`   where an element of a local buffer is: its thread and slot, or its place in shared memory
+`layout`   where an element of a local buffer is: its thread and slot, or its place in shared memory;
+           `owners` an example of one that another thread holds
 `swizzle`  columns of a shared tile that trade places from row to row
 `settled`  a kernel under facts about parameters that are no sizes
 `flags`    arrays that a kernel touches under a condition on parameters only

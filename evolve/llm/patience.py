@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
-
-from tenacity import DoAttempt, DoSleep, RetryCallState, Retrying, retry_if_exception, stop_after_attempt
-from tenacity.wait import wait_exponential, wait_random
+from itertools import count
+from random import uniform
 
 from evolve.llm.faults import Fault
-from evolve.llm.request import Wait
+from evolve.llm.request import Reply, Wait, Waiting
 
 _TICK_S = 0.05
-Reply = TypeVar("Reply")
-Waiting = Generator[None, None, Reply]
-"""What yields whenever it would have to wait, and then returns."""
 
 
 @dataclass(frozen=True)
@@ -56,34 +50,19 @@ class Patience:
     ) -> Waiting[Reply]:
         """What the first attempt that is answered brings. `failed` hears of every fault; the last one is
         raised."""
-        growing = wait_exponential(multiplier=self.first_s, max=self.most_s) + wait_random(0, self.first_s)
+        for attempt in count(1):
+            try:
+                return (yield from request())
+            except Fault as fault:
+                failed(fault)
+                if not fault.again or attempt >= self.attempts:
+                    raise
+                until = time.monotonic() + self._pause(attempt, fault.after_s)
+            while time.monotonic() < until:
+                yield
+        raise AssertionError("the last attempt is answered or raises")
 
-        def pause(state: RetryCallState) -> float:
-            fault = state.outcome.exception() if state.outcome is not None else None
-            asked = fault.after_s if isinstance(fault, Fault) else 0.0
-            return min(max(growing(state), asked), self.most_s)
-
-        retrying = Retrying(
-            retry=retry_if_exception(lambda e: isinstance(e, Fault) and e.again),
-            stop=stop_after_attempt(self.attempts),
-            wait=pause,
-            reraise=True,
-        )
-        retrying.begin()
-        state = RetryCallState(retrying, None, (), {})
-        while True:
-            do = retrying.iter(state)
-            if isinstance(do, DoSleep):
-                state.prepare_for_next_attempt()
-                until = time.monotonic() + float(do)
-                while time.monotonic() < until:
-                    yield
-            elif isinstance(do, DoAttempt):
-                try:
-                    state.set_result((yield from request()))
-                except Fault as fault:
-                    failed(fault)
-                    state.set_exception(sys.exc_info())  # type: ignore[arg-type]
-            else:
-                reply: Reply = do
-                return reply
+    def _pause(self, attempt: int, asked_s: float) -> float:
+        """Seconds after so many attempts, with a random part, so that clients do not come back at once."""
+        growing = min(self.first_s * 2.0 ** (attempt - 1), self.most_s) + uniform(0, self.first_s)
+        return min(max(growing, asked_s), self.most_s)

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
 
 from evolve.dsl.reference import compact_reference
 from evolve.dsl.registry import statements
 from evolve.ir.errors import EvolveError, NegativeAnswerError
 from evolve.llm.faults import AGAIN, Fault
-from evolve.llm.model import PROVIDERS, Model
+from evolve.llm.model import PROVIDERS
 from evolve.llm.patience import Patience
-from evolve.llm.request import Answer, Request, Wait
-from evolve.llm.window import ASSUMED, LEAST, tokens
+from evolve.llm.request import Request
+from evolve.llm.served import Asked, at, context_of, read_page
+from evolve.llm.window import tokens
 
 GRAMMAR_FIELDS = ("grammar", "structured_outputs", "guided_grammar", "ebnf")
 """Where servers take a grammar: llama.cpp, vLLM and its older versions, SGLang."""
@@ -33,28 +33,6 @@ _WORD = "bcdfghjkmpqvwxz"
 _MOST_WORD, _MOST_THOUGHT = 32, 1024
 """Tokens of an answer that is a word: of a server of one's own, and of one whose models may think first."""
 _LEAST_SCALE, _MOST_SCALE = 0.5, 4.0
-_MOST_CONTEXT = 100_000_000
-_SERVED_BY_OLLAMA = 4096
-"""The context that Ollama serves where neither the model nor the user says another."""
-
-
-class Asked(Protocol):
-    """The client of a model. See `llm.client.Client`."""
-
-    model: Model
-    grammar_field: str
-
-    def ask(self, request: Request, wait: Wait = ...) -> Answer:
-        """The answer to a request. Raises Fault."""
-        ...
-
-    def look(self, path: str, body: Mapping[str, Any] | None = ..., wait: Wait = ...) -> Any:
-        """The JSON at a path of the server's root. Raises Fault."""
-        ...
-
-    def about(self) -> Mapping[str, Any]:
-        """What is known of the model without asking its server."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -133,117 +111,6 @@ def _key_hint(client: Asked) -> str:
     return f"no key is set: export {client.model.key_name or 'the one that belongs to this server'}"
 
 
-def listed(client: Asked) -> list[str]:
-    """The models that a server of one's own says it has; none where it does not say."""
-    page = None if client.model.api_base is None else _page(client, "/v1/models", None)
-    return [name for one in _list(_at(page, "data")) if isinstance(name := _at(one, "id"), str)]
-
-
-# ---- the context
-
-
-def context_of(client: Asked, given: int | None = None) -> tuple[int, str]:
-    """The context in tokens, and who says so.
-
-    Raises NegativeAnswerError `model-failed` where it is too small for any prompt.
-    """
-    found = next(_told(client), None) if client.model.api_base is not None else _listed(client)
-    if found is not None and (given is None or found[0] <= given):
-        context, source = found
-    elif given is not None:
-        context, source = given, "--context"
-    else:
-        context, source = ASSUMED, "assumed: the server does not say, nor does --context"
-    if context < LEAST:
-        message = f"{client.model.text} has a context of {context} tokens ({source}), and {LEAST} are needed"
-        raise NegativeAnswerError("model-failed", message, hint="serve it with a larger context")
-    return context, source
-
-
-def _told(client: Asked) -> Iterator[tuple[int, str]]:
-    """What the pages of a server say, the surest first."""
-    name = client.model.name
-    for path, body, read in (
-        ("/props", None, _of_llama_cpp),
-        ("/v1/models", None, _of_models),
-        ("/api/ps", None, _of_running),
-        ("/api/show", {"model": name}, _of_ollama),
-    ):
-        page = _page(client, path, body)
-        size = None if page is None else _size(read(page, name))
-        if size is not None:
-            yield size, path
-
-
-def _listed(client: Asked) -> tuple[int, str] | None:
-    size = _size(client.about().get("max_input_tokens"))
-    return None if size is None else (size, "litellm's table")
-
-
-def _page(client: Asked, path: str, body: Mapping[str, Any] | None) -> Any:
-    try:
-        return client.look(path, body)
-    except Fault as fault:
-        if fault.kind == "client-died":
-            raise
-        return None
-    except (ValueError, RecursionError):  # nested as no page is
-        return None
-
-
-def _size(value: Any) -> int | None:
-    right = isinstance(value, int) and not isinstance(value, bool) and 0 < value < _MOST_CONTEXT
-    return value if right else None
-
-
-def _of_llama_cpp(page: Any, name: str) -> Any:
-    """`n_ctx` is that of one slot, which is what a request gets."""
-    return _at(page, "default_generation_settings", "n_ctx")
-
-
-def _of_models(page: Any, name: str) -> Any:
-    """vLLM and SGLang say `max_model_len`, llama.cpp `meta.n_ctx`, others `context_length`."""
-    entries = [one for one in _list(_at(page, "data")) if isinstance(one, dict)]
-    named = [one for one in entries if one.get("id") == name] or (entries if len(entries) == 1 else [])
-    for one in named:
-        for found in (one.get("max_model_len"), _at(one, "meta", "n_ctx"), one.get("context_length")):
-            if found is not None:
-                return found
-    return None
-
-
-def _of_running(page: Any, name: str) -> Any:
-    """Ollama's list of what is loaded, with the context that it was loaded with."""
-    for one in _list(_at(page, "models")):
-        if name in (_at(one, "name"), _at(one, "model"), str(_at(one, "name")).removesuffix(":latest")):
-            return _at(one, "context_length")
-    return None
-
-
-def _of_ollama(page: Any, name: str) -> Any:
-    """What the model's own parameters set; else what is served by default, or less if it cannot take that."""
-    for line in str(_at(page, "parameters") or "").splitlines():
-        key, _, value = line.strip().partition(" ")
-        if key == "num_ctx" and value.strip().isdecimal():
-            return int(value.strip()[:12])
-    told = _at(page, "model_info")
-    sizes = (
-        [v for k, v in told.items() if str(k).endswith(".context_length")] if isinstance(told, dict) else []
-    )
-    return next((min(size, _SERVED_BY_OLLAMA) for size in map(_size, sizes) if size is not None), None)
-
-
-def _at(page: Any, *keys: str) -> Any:
-    """What a page has there; pages need not be what they should be."""
-    for key in keys:
-        page = page.get(key) if isinstance(page, dict) else None
-    return page
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
 # ---- tokens
 
 
@@ -255,8 +122,8 @@ def scale_of(client: Asked) -> tuple[float, str]:
     scales = []
     for text in (compact_reference(), programs):
         # llama.cpp reads `content`, vLLM `model` and `prompt`.
-        page = _page(client, "/tokenize", {"content": text, "prompt": text, "model": client.model.name})
-        found = _at(page, "tokens")
+        page = read_page(client, "/tokenize", {"content": text, "prompt": text, "model": client.model.name})
+        found = at(page, "tokens")
         if not isinstance(found, list) or not found:
             return 1.0, "the rule"
         scales.append(len(found) / tokens(text))

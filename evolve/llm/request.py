@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from evolve.llm.faults import Tokens
 
@@ -12,6 +12,9 @@ Messages = Sequence[Mapping[str, str]]
 """Of a conversation: `role` (system, user, assistant) and `content` each; a system's is the first one."""
 Wait = Callable[[], None]
 """Called now and then while an answer is awaited; may raise."""
+Reply = TypeVar("Reply")
+Waiting = Generator[None, None, Reply]
+"""What yields whenever it would have to wait, and then returns. Closing it gives up what it waits for."""
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from evolve.agents.base import LIMIT_REACHED, Agent, AgentFailed, AgentLeft, Proposal, SlowAgent, Waiting
+from evolve.agents.base import LIMIT_REACHED, Agent, AgentFailed, AgentLeft, Proposal, SlowAgent
 from evolve.agents.portfolio.arms import Arm
 from evolve.agents.portfolio.bandit import FAILURES, failures
 from evolve.events.schema import Asked, Failed, Opened
 from evolve.ir.errors import NegativeAnswerError
+from evolve.llm.request import Waiting
 from evolve.search.desk import RunDesk
 from evolve.search.journal import Journal
 from evolve.search.problem import ProblemInfo

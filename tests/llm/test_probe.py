@@ -14,8 +14,9 @@ from evolve.ir.errors import EvolveError
 from evolve.llm.client import Client
 from evolve.llm.faults import Fault
 from evolve.llm.model import Model
-from evolve.llm.probe import GRAMMAR_FIELDS, Probe, context_of, probe, reach, scale_of
+from evolve.llm.probe import GRAMMAR_FIELDS, Probe, probe, reach, scale_of
 from evolve.llm.request import Answer, Request
+from evolve.llm.served import context_of
 from evolve.llm.window import tokens
 from tests.llm.server import Greeting, Say, serving
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from evolve.agents.base import AgentFailed, AgentLeft, Attempt, Context, Desk, Proposal, Waiting
+from evolve.agents.base import AgentFailed, AgentLeft, Attempt, Context, Desk, Proposal
 from evolve.agents.human.reader import Reader
 from evolve.agents.llm.lines import reasons
 from evolve.agents.llm.question import Questions
@@ -16,7 +16,7 @@ from evolve.events.schema import Settings
 from evolve.ir.errors import NegativeAnswerError
 from evolve.llm.answers import Draft, read_answer
 from evolve.llm.prompts import Prompts
-from evolve.llm.request import Messages
+from evolve.llm.request import Messages, Waiting
 from evolve.llm.window import ASSUMED, Window
 
 OPERATOR = "human"

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
-from evolve.agents.base import LIMIT_REACHED, AgentFailed, Context, Desk, Parent, Proposal, Waiting
+from evolve.agents.base import LIMIT_REACHED, AgentFailed, Context, Desk, Parent, Proposal
 from evolve.agents.llm.hold import Answers, hold_of, hold_programs
 from evolve.agents.llm.lines import reasons
 from evolve.agents.llm.question import Form, Questions
@@ -24,7 +24,7 @@ from evolve.llm.patience import Patience
 from evolve.llm.probe import Probe
 from evolve.llm.prompts import Prompts
 from evolve.llm.purse import Price
-from evolve.llm.request import Answer, Request
+from evolve.llm.request import Answer, Request, Waiting
 from evolve.llm.window import Window
 from evolve.llm.window import tokens as tokens_of
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from evolve.agents.base import Context, Desk, Parent, Waiting
+from evolve.agents.base import Context, Desk, Parent
 from evolve.agents.llm.families import Family, offered, without
 from evolve.agents.llm.hold import Answers, Hold, by_steps, hold_step
 from evolve.agents.llm.lines import addressed
@@ -25,7 +25,7 @@ from evolve.ir.visit import walk
 from evolve.llm.answers import read_step
 from evolve.llm.faults import Fault
 from evolve.llm.prompts import Prompts
-from evolve.llm.request import Messages, Request
+from evolve.llm.request import Messages, Request, Waiting
 from evolve.llm.window import Window
 from evolve.transforms.apply import apply_program
 
