@@ -16,9 +16,10 @@
 `tidy`        index arithmetic simplified, conditions decided
 `geometry`    the launch: read off, or made to cover the domain
 `domain`      thread indices and guards become parallel loops
-`premises`    what index arrays must hold, and lengths that no parameter has
+`premises`    what index arrays must hold, and lengths that no parameter has; `asked` by some themselves
 `settle`      integer arithmetic does not wrap around, or only outside stated facts
-`addresses`   flat addresses become multi-dimensional subscripts, with proof
+`addresses`   flat addresses become multi-dimensional subscripts, with proof; `lengths` how far accesses reach,
+              asked of isl in `words`, conditions on memory by `asking`
 `finish`      names, statement identities
 `host`        host code around a launch: its grid and block
 `strides`     the block that a kernel's loops speak of, where no launch is known

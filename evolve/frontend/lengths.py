@@ -7,6 +7,7 @@ which any is, which isl answers; what it cannot express shows nothing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -14,7 +15,7 @@ from typing import Any, TypeVar
 from evolve.frontend.dense import merged, reaches
 from evolve.frontend.polynomial import ONE, Poly, constant, expression, polynomial
 from evolve.frontend.prove import Known, nonnegative
-from evolve.frontend.words import UnknownError, Words
+from evolve.frontend.words import DATA, UnknownError, Words
 from evolve.ir.expr import Binary, BinaryOp, index
 from evolve.ir.types import DType
 
@@ -134,7 +135,14 @@ class _Question:
         for text in dict.fromkeys(self._exists(t, ["s0 = {s}0"]) for t in self._told):
             found = found.union(self._set("s0", text))
         pieces = found.coalesce().dim_max(0).coalesce().get_pieces()
-        return self._polynomial(pieces[0][1]) if len(pieces) == 1 else None
+        if len(pieces) != 1 or self._is_data(str(pieces[0][1])):
+            return None
+        return self._polynomial(pieces[0][1])
+
+    def _is_data(self, text: str) -> bool:
+        """Whether a value depends on a parameter that is no size."""
+        names = (f"p{k}" for k, key in enumerate(self._params) if key.startswith(DATA))
+        return any(re.search(rf"\b{name}\b", text.split("->")[-1]) for name in names)
 
     def _polynomial(self, a: Any) -> Poly:
         """The floor of a quotient of sizes."""

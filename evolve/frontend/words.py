@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from evolve.frontend.asking import SIGNS, Asking
 from evolve.frontend.polynomial import Monomial, Poly, constant, polynomial
 from evolve.frontend.prove import Known
 from evolve.ir.data import is_term
@@ -18,6 +19,10 @@ from evolve.ir.visit import loads, variables
 
 _TURNED = (BinaryOp.LT, BinaryOp.LE, BinaryOp.NE)
 """Comparisons of integers that are asked as their opposites."""
+
+
+DATA = "data "
+"""What the names of parameters begin with that stand for integers which are no sizes."""
 
 
 class UnknownError(Exception):
@@ -33,6 +38,13 @@ class Words:
     written: frozenset[str] = frozenset()
     dims: dict[str, str] = field(default_factory=dict)
     bounds: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._asking = Asking(self.affine, self._scalar, self._dim, self.bounds)
+
+    def _scalar(self, name: str) -> str:
+        """An integer parameter that is no size."""
+        return self._param(f"{DATA}{name}", constant(-1))
 
     def domain(self) -> str:
         """When the access happens, for some contents. Raises UnknownError."""
@@ -65,17 +77,9 @@ class Words:
                 return self._choice(e, holds)
 
     def _comparison(self, e: Binary, holds: bool) -> str:
-        signs = {
-            BinaryOp.LT: "<",
-            BinaryOp.LE: "<=",
-            BinaryOp.GT: ">",
-            BinaryOp.GE: ">=",
-            BinaryOp.EQ: "=",
-            BinaryOp.NE: "!=",
-        }
         op = e.op if holds else e.op.negated
         try:
-            return f"{self.affine(polynomial(e.lhs))} {signs[op]} {self.affine(polynomial(e.rhs))}"
+            return f"{self.affine(polynomial(e.lhs))} {SIGNS[op]} {self.affine(polynomial(e.rhs))}"
         except UnknownError:
             if loads(e):
                 raise
@@ -86,7 +90,10 @@ class Words:
         if read & self.written:
             raise UnknownError(print_expr(e))
         if read:
-            return "0 = 0"
+            found = self._asking.text(e, holds)
+            if found is None:
+                raise UnknownError(print_expr(e))
+            return found
         self._needs_sizes_alone(variables(e), print_expr(e))
         if isinstance(e, Binary) and e.op in _TURNED and not e.lhs.dtype.is_float:
             e, holds = replace(e, op=e.op.negated), not holds
