@@ -18,7 +18,7 @@
 `domain`      thread indices and guards become parallel loops
 `premises`    what index arrays must hold, and lengths that no parameter has; `asked` by some themselves
 `settle`      integer arithmetic does not wrap around, or only outside stated facts
-`addresses`   flat addresses become multi-dimensional subscripts, with proof; `lengths` how far accesses reach,
+`addresses`   flat addresses become multi-dimensional subscripts, with proof; `lengths` how far they go,
               asked of isl in `words`, conditions on memory by `asking`
 `finish`      names, statement identities
 `host`        host code around a launch: its grid and block
