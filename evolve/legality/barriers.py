@@ -14,6 +14,7 @@ from types import UnionType
 
 import islpy as isl
 
+from evolve.ir.data import step_terms
 from evolve.ir.kernel import Kernel
 from evolve.ir.launches import joined, launches
 from evolve.ir.poly import IslLimitError, NonAffineError, limited
@@ -175,8 +176,10 @@ def _between(kernel: Kernel, model: Model, early: Path, late: Path) -> Gap | Non
 
 
 def _uniform(kernel: Kernel, model: Model, path: Path) -> bool:
-    """Whether all threads of a block come to the block at `path` together."""
+    """Whether all threads of a block come to the block at `path` together, as often as the prover can say."""
     around, sides = _enclosing(kernel.body, path)
+    if any(step_terms(step) for step in around):
+        return False
     return why_not_uniform(model, Site(Barrier(), around, sides), LoopKind.THREAD_X) is None
 
 

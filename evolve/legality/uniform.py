@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evolve.ir.affine import simplify
-from evolve.ir.expr import Load
+from evolve.ir.expr import Expr, Load
 from evolve.ir.printer import print_expr
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Barrier, For, Reduce, Store
@@ -35,6 +35,7 @@ def why_not_uniform(model: Model, site: Site, innermost: LoopKind) -> str | None
 
     `innermost` THREAD_X: all threads of the block must arrive. For a warp whose lanes are thread.x,
     call with THREAD_Y: what depends on thread.y or thread.z alone is the same for all its lanes.
+    An element of an array that the launch leaves as it is is the same for those who read the same one.
     """
     matter = {LoopKind.THREAD_X}
     whole_block = innermost is LoopKind.THREAD_X
@@ -51,18 +52,20 @@ def why_not_uniform(model: Model, site: Site, innermost: LoopKind) -> str | None
                     if constant_at(step.extent, ranges) != model.thread_extent[step.kind]:
                         return f"loop {step.var} runs {print_expr(extent)} of the block's threads"
                 continue
-            depends = variables(extent) & tainted
-            if depends or loads(extent):
-                return (
-                    f"the trip count of loop {step.var} depends on {', '.join(sorted(depends)) or 'memory'}"
-                )
+            what, decides = f"the trip count of loop {step.var}", extent
         else:
-            cond = simplify(step.cond, ranges)
-            depends = variables(cond) & tainted
-            if depends or loads(cond):
-                on = ", ".join(sorted(depends)) or "memory"
-                return f"the condition {print_expr(cond)} depends on {on}"
+            decides = simplify(step.cond, ranges)
+            what = f"the condition {print_expr(decides)}"
+        depends = (variables(decides) & tainted) | _changing(model, decides)
+        if depends:
+            return f"{what} depends on {', '.join(sorted(depends))}"
     return None
+
+
+def _changing(model: Model, e: Expr) -> frozenset[str]:
+    """What an expression reads but arrays that the launch leaves as they are."""
+    left = {b.name for b in model.kernel.buffers} - model.kernel_writes
+    return frozenset(x.buffer for x in loads(e)) - left
 
 
 def _combine(p: Proof, site: Site, loop: For) -> list[Finding]:

@@ -6,8 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from evolve.compiler.compile import Source, finish
+from evolve.dsl.parser import parse
+from evolve.frontend.lift import lift
 from evolve.ir.expr import Const, Expr, Load, index, var
 from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Alloc, Block, For, Leaf, Stmt, Store
@@ -15,9 +19,12 @@ from evolve.ir.types import LoopKind
 from evolve.ir.verify import verify
 from evolve.ir.visit import map_expr
 from evolve.legality.prove import prove
+from evolve.transforms.apply import apply_program
 from tests.illegal.forging import F32, change, good, the, with_loop
-from tests.illegal.lifted import source, workload
+from tests.illegal.lifted import Workload, source, workload
 from tests.illegal.running import run_kernel
+from tests.interpreter import run
+from tests.legality.test_data_loops import DOTS, DOTS_BY, ROWS_OF_THREADS
 
 Form = tuple[str, Callable[[], Kernel], dict[str, int]]
 
@@ -82,4 +89,25 @@ def test_it_is_right(name: str, build: Callable[[], Kernel], sizes: dict[str, in
     verdict = prove(source(name).kernel, kernel)
     assert verdict.proved, verdict.diagnostics
     out = run_kernel(source(name), kernel, workload(name, dict(sizes)), cache)
+    assert out.clean, out
+
+
+@pytest.mark.parametrize("rows", ["bind(r, grid.x)\n", ROWS_OF_THREADS])
+def test_warps_meet_once_for_each_entry_of_their_rows(rows: str, cache: Path) -> None:
+    lifted = lift("dots.cu", text=DOTS)
+    target = finish(apply_program(lifted.kernel, parse(rows + DOTS_BY.format(32))).kernel)
+    rng = np.random.default_rng(0)
+    lengths = [0, 3, 1, 5, 0, 2, 4]
+    scalars = {"rows": 7, "depth": 70, "col_size": sum(lengths), "b_size": 5}
+    arrays = {
+        "rowptr": np.cumsum([0, *lengths]).astype(np.int32),
+        "col": rng.integers(0, 5, sum(lengths)).astype(np.int32),
+        "a": rng.normal(size=(7, 70)).astype(np.float32),
+        "b": rng.normal(size=(5, 70)).astype(np.float32),
+        "y": np.zeros(7, np.float32),
+    }
+    given = {name: a for name, a in arrays.items() if name != "y"}
+    wanted = {"y": run(lifted.kernel, given, scalars)["y"]}
+    work = Workload(scalars, arrays, frozenset({"y"}), frozenset(), wanted)
+    out = run_kernel(Source(lifted.kernel, lifted.original, lifted.no_wrap), target, work, cache)
     assert out.clean, out

@@ -32,6 +32,21 @@ __global__ void spmv(int rows, const int *rowptr, const int *col, const float *v
   }
 }
 """
+DOTS = """
+__global__ void dots(const int *rowptr, const int *col, const float *a, const float *b, float *y, int rows,
+                     int depth) {
+  int r = blockIdx.x * blockDim.x + threadIdx.x;
+  if (r < rows) {
+    float sum = 0.0f;
+    for (int k = rowptr[r]; k < rowptr[r + 1]; k++) {
+      float s = 0.0f;
+      for (int d = 0; d < depth; d++) s += a[r * depth + d] * b[col[k] * depth + d];
+      sum += s * s;
+    }
+    y[r] = sum;
+  }
+}
+"""
 GATHER = """
 __global__ void gather(const float *x, const int *idx, float *y, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -101,6 +116,28 @@ def test_rows_are_proved_whoever_walks_them(program: str) -> None:
     found = verdict(SPMV, program)
     assert found.proved, found.diagnostics
     assert found.scope == "symbolic"
+
+
+DOTS_BY = "split(d, {0})\nreorder([d.i, d.o])\nwarp_reduce(d.i)\n"
+ROWS_OF_THREADS = "split(r, 4)\nbind(r.o, grid.x)\nbind(r.i, thread.y)\n"
+
+
+@pytest.mark.parametrize("rows", ["bind(r, grid.x)\n", ROWS_OF_THREADS])
+def test_a_warp_may_meet_once_for_each_entry_of_its_row(rows: str) -> None:
+    """All of its lanes read the same two row pointers."""
+    found = verdict(DOTS, rows + DOTS_BY.format(32))
+    assert found.proved, found.diagnostics
+
+
+def test_rows_that_share_a_warp_may_not() -> None:
+    found = verdict(DOTS, ROWS_OF_THREADS + DOTS_BY.format(16))
+    assert "E-BARRIER" in {d.code for d in found.diagnostics}
+    assert any("depends on r.i" in d.message for d in found.diagnostics)
+
+
+def test_a_block_may_not_as_its_barriers_have_no_number() -> None:
+    text = DOTS_BY.format(64).replace("warp_reduce", "block_reduce")
+    assert verdict(DOTS, f"bind(r, grid.x)\n{text}").status is Status.UNKNOWN
 
 
 def test_the_premises_are_in_the_certificate() -> None:

@@ -11,10 +11,13 @@ from evolve.compiler.compile import finish
 from evolve.dsl.parser import parse
 from evolve.ir.expr import Cast, Const, Expr, Load, add, index, var
 from evolve.ir.kernel import Kernel
+from evolve.ir.poly import sizes_of
 from evolve.ir.stmt import Alloc, Barrier, Block, For, If, Origin, Reduce, Stmt, Store
 from evolve.ir.types import DType, LoopKind, Space
-from evolve.ir.visit import rewrite
+from evolve.ir.visit import Site, rewrite, walk
+from evolve.legality.model import Model
 from evolve.legality.prove import prove
+from evolve.legality.uniform import why_not_uniform
 from evolve.transforms.apply import apply_program
 from evolve.transforms.edit import less
 from tests.illegal.forcing import forgiving
@@ -81,6 +84,26 @@ def test_a_barrier_waits_for_nothing_that_a_thread_decides(kind: str) -> None:
         return For("lane", index(32), LoopKind.THREAD_X, Block((inside,)))
 
     assert any("depends on lane" in m for m in messages("spmv", with_barrier(around), "E-BARRIER"))
+
+
+def test_what_memory_holds_is_the_same_for_all_who_read_the_same_element_that_nobody_writes() -> None:
+    k = good("row_sum", 0)
+    model = Model(k, sizes_of(k, k.assumptions))
+    (meeting,) = (x for x in walk(k.body) if isinstance(x.stmt, For) and x.stmt.kind.is_combine)
+
+    def parts(read: Expr, *around: For) -> str | None:
+        cond = less(read, Const(1.0, DType.F32))
+        path = (*meeting.path, *around, If(cond, Block(())))
+        return why_not_uniform(model, Site(meeting.stmt, path, (*meeting.in_else, False)), LoopKind.THREAD_X)
+
+    lanes = For("lane", index(64), LoopKind.THREAD_X, Block(()))
+    assert parts(ld("in", var("r"), index(0))) is None
+    for what, read in (
+        ("lane", ld("in", var("r"), var("lane"))),
+        ("out", ld("out", var("r"))),
+        ("sum", ld("sum")),
+    ):
+        assert str(parts(read, lanes)).endswith(f"depends on {what}")
 
 
 # ---- combinations
