@@ -18,9 +18,7 @@ Moment = tuple[int | str, ...]
 class ModelError(Exception):
     """The kernel has no meaning in this model; `refuted` if it is wrong rather than beyond analysis."""
 
-    def __init__(
-        self, code: str, message: str, *, refuted: bool = True, witness: str | None = None
-    ) -> None:
+    def __init__(self, code: str, message: str, *, refuted: bool = True, witness: str | None = None) -> None:
         super().__init__(message)
         self.code = code
         self.message = message

@@ -11,11 +11,12 @@ from evolve.dsl.diagnostic import RefusedError
 from evolve.ir.data import index_arrays, step_terms
 from evolve.ir.effects import effects
 from evolve.ir.expr import Const, Expr, Load, add, index, sub, var
+from evolve.ir.kernel import Kernel
 from evolve.ir.printer import print_stmt
 from evolve.ir.scope import ranges_at
 from evolve.ir.stmt import Alloc, Block, Buffer, For, If, Reduce, Stmt, Store
 from evolve.ir.types import LoopKind, Space
-from evolve.ir.visit import fresh, leaves, rewrite, variables, walk
+from evolve.ir.visit import Site, fresh, leaves, rewrite, variables, walk
 from evolve.target.limits import REGISTER_FILE
 from evolve.transforms.call import Call, Checked, Copied, Result, loop_of, transform
 from evolve.transforms.edit import (
@@ -30,6 +31,7 @@ from evolve.transforms.edit import (
 )
 from evolve.transforms.names import claim, taken_names
 from evolve.transforms.naming import loading, rewrite_naming
+from evolve.transforms.once import once
 from evolve.transforms.places import check_runs_in_order, check_scope
 from evolve.transforms.window import Reach, Window, aligned, check_inside, swept, window_of
 
@@ -55,6 +57,25 @@ def stage(call: Call) -> Checked:
         outside="stage at a loop around the thread loops, or in registers",
         verb="stage",
     )
+    if source.space is space and space is Space.REGISTER:
+        raise RefusedError("E-NO-CHANGE", f"{source.name} is already in registers")
+    align = call.integer("align")
+    assert align is not None
+    key = ("copied", source, at.var, align)
+    window = once(kernel, key, lambda: _window_read(kernel, source, at, site, align))
+    taken = taken_names(kernel)
+    copy = copy_of(call, source, window, space, "s", taken)
+    yield Copied(copy, site)
+    nest = _copy_nest(call, source, copy, window, (*site.path, at), taken)
+    body = _reading(at.body, source.name, copy, window)
+    staged = replace(
+        at, body=in_front((Alloc(copy), *nest.stmts), body, inside_guards=space is Space.REGISTER)
+    )
+    return replace_loop(kernel, at.var, lambda _: staged), call.names
+
+
+def _window_read(kernel: Kernel, source: Buffer, at: For, site: Site, align: int) -> Window:
+    """What a loop reads of a buffer, wherever it is copied to. Raises RefusedError."""
     if source.name in touched(at.body)[1] or source.name in declared_in(at.body):
         raise RefusedError(
             "E-STAGE-WRITTEN",
@@ -74,22 +95,8 @@ def stage(call: Call) -> Checked:
     reads = tuple(_reads(at, site.path, source.name))
     if not reads:
         raise RefusedError("E-STAGE-UNREAD", f"{source.name} is not read inside {at.var}")
-    if source.space is space and space is Space.REGISTER:
-        raise RefusedError("E-NO-CHANGE", f"{source.name} is already in registers")
-    inner = loops_in(at.body)
-    align = call.integer("align")
-    assert align is not None
-    window = window_of(kernel, source.name, tuple(filter(_is_placed, reads)) or reads, inner)
-    window = aligned(kernel, source.name, window, align, (*site.path, at))
-    taken = taken_names(kernel)
-    copy = copy_of(call, source, window, space, "s", taken)
-    yield Copied(copy, site)
-    nest = _copy_nest(call, source, copy, window, (*site.path, at), taken)
-    body = _reading(at.body, source.name, copy, window)
-    staged = replace(
-        at, body=in_front((Alloc(copy), *nest.stmts), body, inside_guards=space is Space.REGISTER)
-    )
-    return replace_loop(kernel, at.var, lambda _: staged), call.names
+    window = window_of(kernel, source.name, tuple(filter(_is_placed, reads)) or reads, loops_in(at.body))
+    return aligned(kernel, source.name, window, align, (*site.path, at))
 
 
 def in_front(copying: tuple[Stmt, ...], body: Block, *, inside_guards: bool) -> Block:

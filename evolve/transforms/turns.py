@@ -9,14 +9,15 @@ from evolve.ir.expr import add, index, mul, sub, var
 from evolve.ir.printer import print_expr
 from evolve.ir.stmt import Block
 from evolve.ir.visit import substitute_block, variables
-from evolve.transforms.call import Call, Result, transform
+from evolve.transforms.call import Call, Checked, transform
 from evolve.transforms.edit import constant_extent, renamed, replace_loop
 from evolve.transforms.iteration import guarded, perfect_nest
 from evolve.transforms.names import taken_names
+from evolve.transforms.taken import Taken, taken_by
 
 
 @transform("serpentine")
-def serpentine(call: Call) -> Result:
+def serpentine(call: Call) -> Checked:
     """See dsl_spec/serpentine.yaml."""
     loops = call.loops("loops")
     if len(loops) < 2:
@@ -34,6 +35,8 @@ def serpentine(call: Call) -> Result:
         around = variables(x.extent) & set(loops)
         if around:
             raise RefusedError("E-REORDER-BOUND", f"the extent of {x.var} depends on {min(around)}")
+    if taken_by(chain.body.stmts) == Taken():
+        yield None
     back = guarded(chain.conditions, chain.body)
     for x in reversed(inner):
         from_the_end = sub(sub(x.extent, 1), var(x.var))
