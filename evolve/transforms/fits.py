@@ -55,7 +55,9 @@ class Fit:
 
         None where only the result shows it."""
         at = loop_of(copied.site)
-        launch = next(x for x in self._launches if at.var in loops_in(x.kernel.body))
+        launch = next((x for x in self._launches if at.var in loops_in(x.kernel.body)), None)
+        if launch is None:
+            return None  # It is in a launch that does nothing.
         buffers, around = taken(launch.kernel.body), (*copied.site.loops, at)
         if copied.buffer.space is Space.SHARED:
             if copied.frees:
