@@ -167,6 +167,8 @@ class Accesses:
     def require_parts(self, e: Expr, place: Place) -> None:
         if e.dtype is DType.INDEX:
             self.require(e, place)
+        elif isinstance(e, Cast) and isinstance(e.arg, Const):
+            pass  # a literal of its own type
         elif not isinstance(e, Load):
             for part in children(e):
                 self.require_parts(part, place)

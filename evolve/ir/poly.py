@@ -162,7 +162,8 @@ class Frame:
 
     def constant(self, value: int) -> IslObject:
         local = isl.LocalSpace.from_space(self.space)
-        val = isl.Val.int_from_si(self.space.get_ctx(), value)
+        # From text: a constant of the source may be wider than 64 bits with a sign.
+        val = isl.Val.read_from_str(self.space.get_ctx(), str(value))
         return isl.PwAff.from_aff(isl.Aff.val_on_domain(local, val))
 
     def affine(self, e: Expr) -> IslObject:
@@ -201,7 +202,7 @@ class Frame:
             case BinaryOp.FLOORDIV | BinaryOp.MOD:
                 d = _constant(b)
                 if d is not None and d > 0:
-                    val = isl.Val.int_from_si(self.space.get_ctx(), d)
+                    val = isl.Val.read_from_str(self.space.get_ctx(), str(d))
                     return a.mod_val(val) if e.op is BinaryOp.MOD else a.scale_down_val(val).floor()
             case BinaryOp.MIN:
                 return a.min(b)

@@ -7,7 +7,7 @@ from itertools import product
 from math import prod
 
 from evolve.ir.evaluate import evaluate
-from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Var
+from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Var, compare
 from evolve.ir.types import DType
 from evolve.ir.visit import subexpressions, variables
 from evolve.workload.model import Sizes, Workload
@@ -33,8 +33,10 @@ def check_shapes_for(guard: Iterable[Expr], workload: Workload, sizes: Iterable[
     it, the integer ones of the workload. Where no small sizes satisfy the guard, the workload's own
     sizes that do are returned.
     """
-    conditions = tuple(guard)
+    asked = tuple(guard)
     base = workload.timed[0]
+    there = _there(workload, base)
+    conditions = (*asked, *there)
     names = list(sizes) or [n for n, v in base.items() if isinstance(v, int)]
     constrained = {n for c in conditions for n in variables(c) if n in names}
     options = {n: _candidates(n, conditions) if n in constrained else list(_FREE) for n in names}
@@ -48,7 +50,23 @@ def check_shapes_for(guard: Iterable[Expr], workload: Workload, sizes: Iterable[
     if not found:
         return [s for s in (*workload.check, *workload.timed) if _all(conditions, s)]
     grown = [s for s in _grown(found[0], conditions, names) if s not in found]
-    return found + grown + _outside(found, conditions, constrained)
+    outside = _outside(found, asked, {n for c in asked for n in variables(c) if n in names})
+    return found + grown + [s for s in outside if _all(there, s)]
+
+
+def _there(workload: Workload, sizes: Sizes) -> tuple[Expr, ...]:
+    """That no array is empty, or less, such as one of n - taps + 1 elements: nothing would be launched."""
+    extents = dict.fromkeys(e for a in workload.arrays for e in a.extents if variables(e) <= sizes.keys())
+    return tuple(compare(BinaryOp.GE, e, 1) for e in extents if any(map(_takes_away, subexpressions(e))))
+
+
+def _takes_away(e: Expr) -> bool:
+    match e:
+        case Binary(op=BinaryOp.SUB):
+            return True
+        case Binary(op=BinaryOp.ADD | BinaryOp.MUL, rhs=Const(value=v)):
+            return v < 0
+    return False
 
 
 def with_lengths(sizes: Sizes, number: int, workload: Workload, implied: Iterable[str], most: int) -> Sizes:

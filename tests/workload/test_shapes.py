@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from evolve.ir.evaluate import evaluate
-from evolve.ir.expr import BinaryOp, Expr, compare, mod, var
+from evolve.ir.expr import BinaryOp, Expr, compare, index, mod, var
+from evolve.search.problem import ProblemRequest
+from evolve.search.task import open_problem
 from evolve.workload.infer import infer
 from evolve.workload.shapes import check_shapes_for
 from tests import kernels_ir
@@ -78,3 +82,15 @@ def test_no_guard_gives_small_sizes() -> None:
 def test_impossible_guard_gives_nothing() -> None:
     guard = (compare(BinaryOp.GT, var("cols"), 10), compare(BinaryOp.LT, var("cols"), 5))
     assert check_shapes_for(guard, SOFTMAX) == []
+
+
+def test_no_array_is_empty_at_a_shape() -> None:
+    """One of n - taps + 1 elements, at sizes which a guard asks to be taps and more."""
+    kernel = Path(__file__).parents[2] / "kernels" / "conv1d.cu"
+    problem = open_problem(ProblemRequest("conv1d.cu", kernel.read_text(), device="sim:h200-sxm"))
+    workload = problem.task.workload
+    guard = (compare(BinaryOp.EQ, var("taps"), 9), compare(BinaryOp.EQ, mod(var("n"), index(4)), 0))
+    inside, outside = split(guard, check_shapes_for(guard, workload))
+    assert {(s["n"], s["taps"]) for s in inside} >= {(12, 9)} and outside
+    for sizes in (*inside, *outside):
+        assert all(n >= 1 for a in workload.arrays for n in a.shape(sizes)), sizes
