@@ -98,17 +98,25 @@ class Touched:
     most: tuple[int, ...]
 
 
-def touched(indices: Sequence[Expr], site: Site, scalars: Sizes, contents: IndexArrays) -> Touched:
-    """The distinct elements. Raises UncountableError.
+def touched(
+    indices: Sequence[Expr],
+    site: Site,
+    scalars: Sizes,
+    contents: IndexArrays,
+    extents: Sequence[Expr] = (),
+) -> Touched:
+    """The distinct elements, of an array of these extents. Raises UncountableError.
 
     Dimensions that one loop alone runs through, from 0 on and in step, are counted by themselves.
     """
     free = _free_dimensions(indices, site, scalars)
     joint = [i for d, i in enumerate(indices) if d not in free]
+    sides = [_constant(e, scalars) for d, e in enumerate(extents) if d not in free]
     points = points_of(site, scalars, contents, joint)
     if points.count == 0 or points.factor == 0:
         return Touched(0, (0,) * len(indices), (-1,) * len(indices))
-    found = _not_missing([_value(_sized(i, scalars), points, contents) for i in joint], points.count)
+    found = [_value(_sized(i, scalars), points, contents) for i in joint]
+    found = _inside(found, sides, points.count)
     if found and not found[0].size:
         return Touched(0, (0,) * len(indices), (-1,) * len(indices))
     count = _distinct(found, points.count) * prod(free.values())
@@ -117,11 +125,13 @@ def touched(indices: Sequence[Expr], site: Site, scalars: Sizes, contents: Index
     return Touched(count, tuple(a for a, _ in ends), tuple(b for _, b in ends))
 
 
-def _not_missing(columns: list[Column], count: int) -> list[Column]:
-    """Without the negative subscripts, for which the kernel does not go there (`frontend.asked`)."""
-    if all(c.min(initial=0) >= 0 for c in columns):
+def _inside(columns: list[Column], sides: Sequence[int | None], count: int) -> list[Column]:
+    """Without subscripts outside of the array, for which the kernel does not go there (`frontend.asked`)."""
+    ends = [*(np.inf if s is None else s for s in sides), *[np.inf] * (len(columns) - len(sides))]
+    if all(c.min(initial=0) >= 0 and c.max(initial=-1) < e for c, e in zip(columns, ends, strict=True)):
         return columns
-    inside = np.logical_and.reduce([np.broadcast_to(c >= 0, (count,)) for c in columns])
+    each = ((c >= 0) & (c < e) for c, e in zip(columns, ends, strict=True))
+    inside = np.logical_and.reduce([np.broadcast_to(x, (count,)) for x in each])
     return [np.broadcast_to(c, (count,))[inside] for c in columns]
 
 

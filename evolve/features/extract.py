@@ -91,7 +91,9 @@ def _touches(kernel: Kernel, scalars: Sizes, contents: IndexArrays | None) -> li
         if not found:
             continue
         domain = domain_of(site, scalars, contents)
-        boxes = [box_at(a.indices, site, domain, scalars, contents) for a in found]
+        boxes = [
+            box_at(a.indices, site, domain, scalars, contents, kernel.buffer(a.buffer).extents) for a in found
+        ]
         for access, box in zip(found, boxes, strict=True):
             before = written.get(access.buffer, ())
             covered = any(w.exact and w.contains(box) for w in before)

@@ -99,7 +99,12 @@ def box_of(indices: Sequence[Expr], domain: Domain, scalars: Sizes) -> Box:
 
 
 def box_at(
-    indices: Sequence[Expr], site: Site, domain: Domain, scalars: Sizes, contents: IndexArrays | None
+    indices: Sequence[Expr],
+    site: Site,
+    domain: Domain,
+    scalars: Sizes,
+    contents: IndexArrays | None,
+    extents: Sequence[Expr] = (),
 ) -> Box:
     """`box_of`, by enumeration where subscripts or loop bounds are read from memory.
 
@@ -110,7 +115,7 @@ def box_at(
     try:
         if contents is None:
             raise UncountableError
-        found = touched(indices, site, scalars, contents)
+        found = touched(indices, site, scalars, contents, extents)
     except UncountableError:
         points = max(1, int(domain.points))
         return Box(tuple(Progression(0, 1, points) for _ in indices), False, points)

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from evolve.frontend.addresses import Access, accesses, shape_of
-from evolve.frontend.asked import MISSING, least_allowed
+from evolve.frontend.asked import MISSING, end_asked, least_allowed
 from evolve.frontend.domain import Domain
 from evolve.frontend.polynomial import ONE, Poly, constant, expression, polynomial, variable
-from evolve.frontend.prove import Known
+from evolve.frontend.prove import Known, nonnegative
 from evolve.frontend.refuse import RefusalError
 from evolve.frontend.variables import Thread
 from evolve.ir.data import index_arrays, terms
@@ -75,7 +75,8 @@ def premises(thread: Thread, domain: Domain) -> Premises:
     _check_divided(thread, body)
     for name in order:
         least = 0 if name in bounds else least_allowed(_expressions(body), name, thread.elements[name])
-        found = _one(found, name, flats, bounds, thread, taken, least)
+        end = None if name in bounds else end_asked(_expressions(body), name)
+        found = _one(found, name, flats, bounds, thread, taken, least, end)
     return found
 
 
@@ -108,10 +109,12 @@ def _one(
     thread: Thread,
     taken: set[str],
     least: int,
+    end: Poly | None,
 ) -> Premises:
-    """The premise about one index array; `least` value of it that the kernel allows.
+    """The premise about one index array; `least` value of it that the kernel allows, and what it asks all
+    that become indices to be below.
 
-    That all elements are at least 0 is known all the same: where one is an index the kernel has asked.
+    That they are from 0 on and within an array is known all the same: where one is an index the kernel asked.
     """
     into = [array for array, accesses in flats.items() if any(name in _top(a.flat) for a in accesses)]
     length = None if name in bounds else _given_length(name, into, flats, found.known, thread.lengths)
@@ -120,6 +123,9 @@ def _one(
     if masked:
         length = constant(thread.elements[name].limits[1] + 1)
     known, implied = found.known, found.implied
+    end = None if masked or name in bounds or end is None or not nonnegative(end - ONE, known) else end
+    free = end is not None and length in (None, end)
+    length = end if free else length
     notes = list(found.notes)
     if length is None:
         size = fresh(f"{into[0]}_size" if into else f"{name}_max", taken)
@@ -132,6 +138,9 @@ def _one(
     known = replace(known, values=(*known.values, (name, largest)))
     ordered = bounds.get(name, False)
     contents = Contents(name, index(least), expression(largest + ONE), ordered)
+    if free:
+        last = thread.elements[name].limits[1] + 1
+        contents = replace(contents, high=index(last), end=contents.high)
     what = "subscripts of" if name not in bounds else "where loops begin and end that read"
     targets = f", {what} {' and '.join(into)}" if into else ", how often a loop runs"
     order = ", none less than the one before" if ordered else ""
@@ -140,9 +149,10 @@ def _one(
         if name in bounds
         else f", below {print_expr(expression(length))}"
     )
-    if least < 0:
+    if free or least < 0:
         first = "of any sign" if least < MISSING else f"from {least}"
-        notes.append(f"{name} holds integers {first}{most}; none that is negative is a subscript")
+        inside = f"only those from 0{most} are subscripts" if free else "none that is negative is a subscript"
+        notes.append(f"{name} holds integers {first}{'' if free else most}; {inside}")
     elif not masked:
         notes.append(f"{name} holds integers from 0{most}{order}{targets}")
     return Premises(known, implied, (*found.contents, contents), tuple(notes))

@@ -30,6 +30,7 @@ class Contents:
 
     `low` and `high` are INDEX expressions over the scalars. `nondecreasing`: the first element is `low`, the
     last `high - 1`, and none is less than the one before, as the row pointers of a sparse matrix are.
+    `end`: where `high` only says what the type can hold, what the kernel asks those to be below that it uses.
     Lifting assumes it, proofs of bounds rest on it, and every input that is generated is checked against it.
     """
 
@@ -37,6 +38,7 @@ class Contents:
     low: Expr
     high: Expr
     nondecreasing: bool = False
+    end: Expr | None = None
 
 
 @dataclass(frozen=True)

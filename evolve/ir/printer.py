@@ -138,12 +138,17 @@ def _role(s: Scalar) -> str:
 
 def _contents(c: Contents) -> str:
     order = ", nondecreasing" if c.nondecreasing else ""
-    return f"values of {c.buffer}: from {print_expr(c.low)}, below {print_expr(c.high)}{order}"
+    asked = "" if c.end is None else f", subscripts below {print_expr(c.end)}"
+    return f"values of {c.buffer}: from {print_expr(c.low)}, below {print_expr(c.high)}{order}{asked}"
 
 
 def print_premise(c: Contents) -> str:
     """A premise as a sentence without its full stop."""
     low, high = print_expr(c.low), print_expr(c.high)
+    if c.end is not None:
+        return (
+            f"{c.buffer} holds integers from {low}, of which those below {print_expr(c.end)} are subscripts"
+        )
     order = f", none less than the one before, {low} the first and {_one_less(c.high)} the last"
     return f"{c.buffer} holds integers from {low}, below {high}{order if c.nondecreasing else ''}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evolve.ir.data import index_arrays, reads
 from evolve.ir.evaluate import evaluate
-from evolve.ir.expr import Const, Expr, index
+from evolve.ir.expr import Const, Expr, add, index
 from evolve.ir.kernel import Contents, Kernel
 from evolve.ir.stmt import For
 from evolve.ir.visit import leaves, variables, walk
@@ -26,13 +26,14 @@ def values_of(kernel: Kernel, name: str) -> Values | None:
             if isinstance(low, Const) and low.value < 0:
                 # The kernel asks for the sign: any negative number is as good as another, and -1 usual.
                 low = index(-1)
-            return Values(low, c.high, c.nondecreasing)
+            # And the first that is beyond the end, where the kernel asks for that.
+            return Values(low, c.high if c.end is None else add(c.end, 1), c.nondecreasing)
     return None
 
 
 def largest_side(kernel: Kernel, dimensions: int) -> int:
     """The value of each of that many sizes that together make the largest array."""
-    log2 = _LOG2_LARGE if all(isinstance(c.high, Const) for c in kernel.contents) else _LOG2_ELEMENTS
+    log2 = _LOG2_LARGE if all(isinstance(c.end or c.high, Const) for c in kernel.contents) else _LOG2_ELEMENTS
     if _counts(kernel):
         # The rows' elements count, a subscript and a number each.
         log2 -= (2 * ROW).bit_length() - 1

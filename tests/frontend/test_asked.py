@@ -12,8 +12,10 @@ from evolve.compiler.compile import finish
 from evolve.dsl.parser import parse
 from evolve.features.extract import extract
 from evolve.frontend.lift import Lifted
+from evolve.ir.evaluate import evaluate
 from evolve.ir.expr import Load, Select, index
 from evolve.ir.kernel import Kernel
+from evolve.ir.printer import print_expr
 from evolve.ir.stmt import Alloc, Block, Buffer, Stmt, Store
 from evolve.ir.types import DType, Space
 from evolve.ir.visit import rewrite
@@ -57,6 +59,38 @@ FORMS = {
     "y[i] = t > n ? w[t] : 0.0f;": NONE,
     "y[i] = idx[n - 1] >= 0 ? w[t] : 0.0f;": NONE,
 }
+
+
+ENDS = {
+    "y[i] = t < n ? w[t] : 0.0f;": ("n", "n"),
+    "y[i] = t >= 0 && t <= n - 1 ? w[t] : 0.0f;": ("n", "n"),
+    "y[i] = t < 0 || t >= 50 ? 0.0f : w[t];": ("50", "50"),
+    "y[i] = 49 >= t ? w[t] : 0.0f;": ("50", "50"),
+    "for (int d = 0; d < 4; d++) y[i * 4 + d] = t < n ? w[t * 4 + d] : 0.0f;": ("n * 4", "n"),
+    "y[i] = t < n ? w[t] + w[2 * n - 1] : 0.0f;": None,
+    "y[i] = t < n ? w[t] + w[n - 1] : 0.0f;": ("n", "n"),
+    "y[i] = (t < n ? w[t] : 0.0f) + w[t];": None,
+    "y[i] = t < n || t > 7 ? w[t] : 0.0f;": None,
+    "y[i] = t < n - 9 ? w[t] : 0.0f;": None,
+    "y[i] = t < i ? w[t] : 0.0f;": None,
+}
+
+
+@pytest.mark.parametrize("statement", ENDS)
+def test_what_is_asked_to_lie_below_an_end_may_be_beyond_it(statement: str, lift_text: Lift) -> None:
+    lifted = lift_text(TEXT % statement)
+    (premise,) = lifted.kernel.contents
+    expected = ENDS[statement]
+    if expected is None:
+        assert premise.end is None and premise.high != index(2**31)
+        return
+    assert premise.end is not None and premise.high == index(2**31)
+    assert (print_expr(lifted.kernel.buffer("w").extents[0]), print_expr(premise.end)) == expected
+    assert any("only those from 0, below" in n for n in lifted.notes)
+    workload = infer(lifted)
+    drawn = [structure(workload, s)["idx"].max() - evaluate(premise.end, s) for s in workload.check]
+    assert max(drawn) == 0, "the first beyond the end is drawn"
+    assert assert_same(lifted) > 3
 
 
 @pytest.mark.parametrize("statement", FORMS)
@@ -117,6 +151,9 @@ def test_what_is_missing_is_not_counted_as_traffic(lift_text: Lift) -> None:
     assert _elements(lifted.kernel, at, idx) == 0
     idx[5], idx[6], idx[9] = 3, 3, 0
     assert _elements(lifted.kernel, at, idx) == 2
+    beyond = lift_text(TEXT % "y[i] = t < 9 ? w[t] : 0.0f;").kernel
+    idx[7], idx[8] = 8, 9
+    assert _elements(beyond, {"n": 64}, idx) == 3
 
 
 def _elements(kernel: Kernel, at: dict[str, int], idx: np.ndarray) -> float:
