@@ -74,6 +74,13 @@ class Widths:
         return self.known[key]
 
     def _at_most(self, p: Poly, ranges: Ranges, limit: int) -> bool:
+        if self._below(p, ranges, limit):
+            return True
+        # What counts up to a size may have a number for its last value, which says less.
+        open_ = {n: (r[0], None) if n in self.extents else r for n, r in ranges.items()}
+        return open_ != ranges and self._below(p, open_, limit)
+
+    def _below(self, p: Poly, ranges: Ranges, limit: int) -> bool:
         most = self._upper(p, ranges)
         if most is None:
             return False
@@ -88,6 +95,14 @@ class Widths:
 
     def _upper(self, p: Poly, ranges: Ranges) -> Sizes | None:
         """A polynomial of the sizes that the value does not exceed."""
+        parted = self._remainder(p, ranges)
+        if parted is not None:
+            parts = [self._upper(q, ranges) for q in parted]
+            return (
+                None
+                if None in parts
+                else _minus(parts[0] or {}, {m: -k for m, k in (parts[1] or {}).items()})
+            )
         out: dict[tuple[str, ...], Fraction] = {}
         for m, c in p.terms.items():
             product: Sizes = {(): Fraction(1)}
@@ -100,6 +115,22 @@ class Widths:
             for n, k in product.items():
                 out[n] = out.get(n, Fraction(0)) + c * k
         return {n: k for n, k in out.items() if k}
+
+    def _remainder(self, p: Poly, ranges: Ranges) -> tuple[Poly, Poly] | None:
+        """What is left without `k (q - d floor(q / d))`, a remainder times what is not negative, and the most
+        that this can be; None where there is none."""
+        for m, c in p.terms.items():
+            for a in m:
+                d = a.of[1].value if a.kind == "floor" else None
+                others = tuple(x for x in m if x is not a)
+                if d is None or d < 2 or c % d or None in (self._least(x, ranges) for x in others):
+                    continue
+                times = Poly({others: -c // d})
+                rest = p - times * (a.of[0] - Poly({(a,): d}))
+                if len(rest.terms) < len(p.terms) - 1:
+                    # Less so much of a remainder is at most nothing less.
+                    return rest, times.scale(d - 1) if c < 0 else Poly()
+        return None
 
     def _atom(self, a: Atom, ranges: Ranges) -> Sizes | None:
         """The most that an atom can be."""
@@ -168,7 +199,8 @@ def _enlarged(most: Sizes, asked: Sizes, least: Mapping[str, int], *, constants:
         into = m
         if k > 0 and m not in asked and (m or constants):
             larger = [n for n in asked if asked[n] > 0 and _divides(m, n)]
-            into = min(larger, key=len, default=m)
+            # Rather into what the condition has more of.
+            into = min(larger, key=lambda n: (asked[n] - most.get(n, 0) < most[m], len(n)), default=m)
             for x in set(into):
                 k /= least.get(x, 1) ** (into.count(x) - m.count(x))
         out[into] = out.get(into, Fraction(0)) + k
