@@ -5,8 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import count
-from random import uniform
+
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception,
+    stop_after_attempt,
+    wait_exponential,
+    wait_random,
+)
 
 from evolve.llm.faults import Fault
 from evolve.llm.request import Reply, Wait, Waiting
@@ -50,19 +57,33 @@ class Patience:
     ) -> Waiting[Reply]:
         """What the first attempt that is answered brings. `failed` hears of every fault; the last one is
         raised."""
-        for attempt in count(1):
-            try:
-                return (yield from request())
-            except Fault as fault:
-                failed(fault)
-                if not fault.again or attempt >= self.attempts:
-                    raise
-                until = time.monotonic() + self._pause(attempt, fault.after_s)
+        growing = wait_exponential(multiplier=self.first_s, max=self.most_s) + wait_random(0, self.first_s)
+
+        def pause(state: RetryCallState) -> float:
+            fault = state.outcome.exception() if state.outcome is not None else None
+            asked_s = fault.after_s if isinstance(fault, Fault) else 0.0
+            return min(max(growing(state), asked_s), self.most_s)
+
+        until = 0.0
+
+        def note(seconds: float) -> None:
+            nonlocal until
+            until = time.monotonic() + seconds
+
+        attempts = Retrying(
+            retry=retry_if_exception(lambda e: isinstance(e, Fault) and e.again),
+            stop=stop_after_attempt(self.attempts),
+            wait=pause,
+            sleep=note,  # who drives the generator waits
+            reraise=True,
+        )
+        for attempt in attempts:
             while time.monotonic() < until:
                 yield
+            with attempt:
+                try:
+                    return (yield from request())
+                except Fault as fault:
+                    failed(fault)
+                    raise
         raise AssertionError("the last attempt is answered or raises")
-
-    def _pause(self, attempt: int, asked_s: float) -> float:
-        """Seconds after so many attempts, with a random part, so that clients do not come back at once."""
-        growing = min(self.first_s * 2.0 ** (attempt - 1), self.most_s) + uniform(0, self.first_s)
-        return min(max(growing, asked_s), self.most_s)

@@ -8,6 +8,7 @@ import pytest
 
 from evolve.llm.faults import AGAIN, FOR_GOOD, KINDS, Fault
 from evolve.llm.patience import Patience
+from evolve.llm.request import Waiting
 
 QUICK = Patience(attempts=3, first_s=0.001, most_s=0.01)
 
@@ -71,3 +72,27 @@ def test_who_minds_the_rest_may_end_it() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         Patience(5, 1.0, 1.0).ask(fail, stop)
+
+
+def test_what_is_given_up_while_it_waits_or_asks_is_closed() -> None:
+    closed: list[str] = []
+
+    def request() -> Waiting[str]:
+        try:
+            while True:
+                yield
+        finally:
+            closed.append("the request")
+
+    asking = QUICK.asking(request)
+    next(asking)
+    asking.close()
+    assert closed == ["the request"]
+
+    def failing() -> Waiting[str]:
+        raise Fault("unreachable", "")
+        yield
+
+    waiting = Patience(5, 60.0, 60.0).asking(failing)
+    next(waiting)
+    waiting.close()
