@@ -27,11 +27,12 @@ def command(
     from evolve.cli.output import Output
     from evolve.events.schema import as_json
     from evolve.report.story import diagnostic_lines, figure_lines
+    from evolve.search.workers import read_first
 
     with Output(json) as output:
         problem = open_problem(problem_request(kernel, entry, workload, device, numerics, program))
         compiled = compile_program(problem, program)
-        score = problem.score(compiled) if compiled.verdict == "PROVED" else None
+        score = read_first(problem, compiled, problem.score) if compiled.verdict == "PROVED" else None
         info = problem.info()
         document = {
             "kernel": info.entry,

@@ -20,6 +20,11 @@ ORIGINAL = "// The original kernel, for sizes that no variant above covers."
 Dims = tuple[Expr, Expr, Expr]
 
 
+def _tokens(text: str) -> list[str]:
+    """What a compiler sees, but for directives' ends: words and signs without the comments behind them."""
+    return re.sub(r"//[^\n]*", "", text).split()
+
+
 @dataclass(frozen=True)
 class Param:
     """One parameter of an emitted kernel. `dtype` is that of the element for a pointer.
@@ -101,9 +106,11 @@ class Rendered:
     @property
     def by_statement(self) -> str:
         """The text with each statement on the line where it begins. To be compiled where two compilers' lines
-        are compared: they take those of a statement of several lines differently."""
+        are compared: they take those of a statement of several lines differently. White space is all that
+        differs, which is looked at."""
         own, mark, original = self.text.partition(ORIGINAL)
-        return gathered(own) + mark + original
+        text = gathered(own) + mark + original
+        return text if _tokens(text) == _tokens(self.text) else self.text
 
     @property
     def fingerprint(self) -> str:

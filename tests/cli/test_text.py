@@ -158,3 +158,17 @@ def test_what_is_refuted_is_an_error_of_the_tool(
     assert "ERROR OF EVOLVE: 1 program was" in call("report", "here")[1]
     assert call("replay", "here", "--json")[0] == 0
     assert call("resume", "here", "--workers", "1", "--json")[0] == 1
+
+
+def test_a_program_whose_text_is_refuted_is_not_executed_by_score(
+    call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "p.dsl").write_text("set(tile, 16)\n")
+    arguments = ("score", "--kernel", "fake.cu", "--program", tmp_path / "p.dsl", "--json")
+    assert json.loads(call(*arguments)[1])["status"] == "scored"
+    found = TextFound("REFUTED", "a barrier is missing", 9)
+    monkeypatch.setattr(FakeProblem, "read_back", lambda self, compiled: found)
+    status, out, _ = call(*arguments)
+    document = json.loads(out)
+    assert status == 1 and document["status"] == "miscompiled" and document["time_us"] is None
+    assert "line 9: a barrier is missing" in document["message"]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from evolve.codegen.rendered import ORIGINAL
+from evolve.codegen.wrap import WIDTH
 from evolve.ir.poly import IslLimitError
 from evolve.validation import context
 from evolve.validation.launching import validate_launcher
@@ -23,6 +27,25 @@ def test_what_launches_every_program_is_proved() -> None:
         it = made(name)
         verdicts[name] = validate_launcher(it.module, it.rendered, f"{it.rendered.text}\n{launcher(it)}")
     assert {n: str(v) for n, v in verdicts.items() if not v.proved} == {}
+
+
+def test_by_statement_differs_in_white_space_alone() -> None:
+    for name in programs():
+        rendered = made(name).rendered
+        both = [rendered.text, rendered.by_statement]
+        text, gathered = ([re.sub(r"//.*", "", x) for x in t.splitlines()] for t in both)
+        assert " ".join(text).split() == " ".join(gathered).split(), name
+        assert len(text) == len(gathered), name
+        directives = [
+            [x for x in t if x.lstrip().startswith("#") or x.endswith("\\")] for t in (text, gathered)
+        ]
+        assert directives[0] == directives[1], name
+
+
+def test_no_line_is_long_but_the_users_own() -> None:
+    for name in programs():
+        lines = made(name).rendered.text.split(ORIGINAL)[0].splitlines()
+        assert all(len(x) <= WIDTH for x in lines if not x.startswith("#") and not x.endswith("\\")), name
 
 
 def test_requests_ahead_are_of_the_elements_that_were_proved() -> None:
