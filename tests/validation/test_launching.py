@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from evolve.validation.launching import validate_launcher
@@ -28,8 +30,8 @@ EDITS: tuple[tuple[str, str, str], ...] = (
     (S, "apart(x, 4LL * rows_ * cols_", "apart(x, 4 * rows * cols"),
     (S, "apart(x, 4LL", "apart(y, 4LL"),
     (S, "a + a_size <= b ||", "a + a_size <= b &&"),
-    (S, "long long rows_ = (long long)rows", "long long rows_ = (long long)cols"),
-    (S, "const long long rows_ = (long long)rows", "const int rows_ = rows"),
+    (S, "long long rows_ = rows", "long long rows_ = cols"),
+    (S, "const long long rows_ = rows", "const int rows_ = rows"),
     (S, "if ((cols_ + 4) / 8 > 0 && rows_ / 2 > 0) stencil_v1", "if ((cols_ + 4) / 8 > 0) stencil_v1"),
     (S, "rows_ / 2 > 0) stencil_v1", "rows_ / 2 > 1) stencil_v1"),
     (S, "dim3((unsigned int)((cols_ + 4) / 8)", "dim3((unsigned int)(cols_ / 8)"),
@@ -39,7 +41,7 @@ EDITS: tuple[tuple[str, str, str], ...] = (
         "dim3((unsigned int)(rows_ / 2))",
     ),
     (S, ", (unsigned int)(rows_ / 2)), dim3", "), dim3"),
-    (S, "dim3((unsigned int)(2)), 0, stream>>>(x, y", "dim3((unsigned int)(4)), 0, stream>>>(x, y"),
+    (S, "dim3(2), 0, stream>>>(x, y", "dim3(4), 0, stream>>>(x, y"),
     (S, ">>>(x, y, rows, cols);\n        return", ">>>(x, y, cols, rows);\n        return"),
     (S, ">>>(x, y, rows, cols);\n        return", ">>>(x, y, rows + 1, cols);\n        return"),
     (S, ", 0, stream>>>(x, y, rows, cols);\n        return", ", 0, 0>>>(x, y, rows, cols);\n        return"),
@@ -53,7 +55,7 @@ EDITS: tuple[tuple[str, str, str], ...] = (
     (A, " && allowed(attention_v1, 101376)", ""),
     (A, "== cudaSuccess) return true;", "!= cudaSuccess) return true;"),
     (A, ", 101376, stream>>>", ", 101300, stream>>>"),
-    (A, "(unsigned int)(8), (unsigned int)(16)), 101376", "(unsigned int)(16), (unsigned int)(8)), 101376"),
+    (A, "dim3(8, 16), 101376", "dim3(16, 8), 101376"),
     (
         A,
         ">>>(Q, K, V, O, scale, heads, seq);\n        return",
@@ -75,13 +77,20 @@ EDITS: tuple[tuple[str, str, str], ...] = (
 )
 
 
+def plain(name: str) -> str:
+    """The host function of a program, a statement a line."""
+    host = re.sub(r" *//[^\n]*", "", launcher(made(name)))
+    host = re.sub(r"(?<=[,(&])\n\s*|\n\s*(?=&&)", " ", host).replace("( ", "(")
+    return re.sub(r"\{\n\s*(\w+<<<.*)\n\s*\}", r"\1", host)
+
+
 def read_back(it: Made, host: str) -> TextVerdict:
     return validate_launcher(it.module, it.rendered, f"{it.rendered.text}\n{host}")
 
 
 def test_what_need_not_be_asked_need_not() -> None:
     """A multiple of 4 that is not 0 has a block: that there is one is asked all the same."""
-    host = launcher(made(S))
+    host = plain(S)
     other = host.replace(
         "if ((cols_ + 4) / 8 > 0 && rows_ / 2 > 0) stencil_v1", "if (rows_ / 2 > 0) stencil_v1"
     )
@@ -90,7 +99,7 @@ def test_what_need_not_be_asked_need_not() -> None:
 
 @pytest.mark.parametrize(("name", "old", "new"), EDITS)
 def test_an_edit_is_found(name: str, old: str, new: str) -> None:
-    host = launcher(made(name))
+    host = plain(name)
     assert old in host
     verdict = read_back(made(name), host.replace(old, new, 1))
     assert not verdict.proved
@@ -98,13 +107,13 @@ def test_an_edit_is_found(name: str, old: str, new: str) -> None:
 
 
 def test_launches_in_another_order_are_found() -> None:
-    lines = launcher(made(B)).splitlines()
+    lines = plain(B).splitlines()
     (second,) = (i for i, x in enumerate(lines) if "spmv_v1_2<<<" in x)
     lines[second], lines[second + 1] = lines[second + 1], lines[second]
     assert not read_back(made(B), "\n".join(lines) + "\n").proved
 
 
 def test_a_macro_of_the_source_counts() -> None:
-    host = launcher(made(S))
-    changed = host.replace("cudaError_t launch", "#define rows_ cols_\ncudaError_t launch", 1)
+    host = plain(S)
+    changed = host.replace("inline cudaError_t launch", "#define rows_ cols_\ninline cudaError_t launch", 1)
     assert changed != host and not read_back(made(S), changed).proved
