@@ -12,6 +12,7 @@
 `variables`   a thread's variables; `expressions`, `loops`, `updates` on top of them
 `execute`     symbolic execution of one thread into loops over flat addresses
 `scalars`     sizes apart from data among the integer parameters
+`sweeps`      grid-stride loops: their variables take the place of thread indices
 `lanes`       loops that the threads of a block share become plain loops
 `tidy`        index arithmetic simplified, conditions decided
 `geometry`    the launch: read off, or made to cover the domain

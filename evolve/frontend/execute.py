@@ -17,14 +17,15 @@ from evolve.frontend.operations import choose, negation
 from evolve.frontend.polynomial import Poly, constant, expression, variable
 from evolve.frontend.prove import negate
 from evolve.frontend.refuse import RefusalError
-from evolve.frontend.values import Data, Duty, Int, Ptr, Unknown, Value, as_data, convert
-from evolve.frontend.variables import MAX_STATEMENTS, NeedsRegisterError, Slot, Thread, Variables
+from evolve.frontend.sweeps import settle_sweeps
+from evolve.frontend.values import AXES, Data, Duty, Int, Ptr, Unknown, Value, as_data, convert
+from evolve.frontend.variables import MAX_STATEMENTS, NeedsRegisterError, Slot, Sweep, Thread, Variables
 from evolve.ir.effects import Mode, effects
-from evolve.ir.expr import Const, Expr, Load, Select, Var
+from evolve.ir.expr import BinaryOp, Const, Expr, Load, Select, Var, compare
 from evolve.ir.kernel import Scalar
 from evolve.ir.stmt import Block, For, If, Reduce, Stmt, Store
 from evolve.ir.types import DType, LoopKind
-from evolve.ir.visit import leaves, loads, walk
+from evolve.ir.visit import leaves, loads, local_buffers, walk
 
 _RETURN = -1
 """The environment's key for the value a device function returns."""
@@ -70,6 +71,7 @@ class _Executor(Variables):
             self._bind_parameter(p)
         self._block(self._kernel.body)
         self._thread.body = self._out
+        settle_sweeps(self._thread)
         return self._thread
 
     def _bind_parameter(self, p: ctree.Name) -> None:
@@ -288,15 +290,22 @@ class _Executor(Variables):
     def _grid_stride(self, s: ctree.Loop, head: Head) -> None:
         """for (i = global index; i < n; i += gridDim*blockDim): each i < n once, by some thread.
 
-        Or by some block: for (i = blockIdx; i < n; i += gridDim).
+        Or by some block: for (i = blockIdx; i < n; i += gridDim). See `sweeps`.
         """
+        assert head.stride_axis is not None
+        (start,) = head.start.names()
+        sweep = Sweep(head.name, head.stride_axis, start, s.line)
         if self._loops or self._out:
             raise RefusalError(s.line, "grid-stride loop", "it must be the whole kernel")
-        self._thread.strided |= head.start.names()
-        before = dict(self._env)
-        with self._inside(If(head.guard, Block(()), span=self._span(s.line))) as out:
-            self._env[head.key] = Slot(head.name, head.type, head.at(Poly(())), 0)
-            self._thread.names.append((head.name, head.start))
+        if any(other.axis == sweep.axis for other in self._thread.sweeps):
+            what = f"it is not the only one along {AXES[sweep.axis]}"
+            raise RefusalError(s.line, "grid-stride loop", what)
+        self._thread.sweeps.append(sweep)
+        before, count = dict(self._env), variable(sweep.index)
+        guard = compare(BinaryOp.LT, expression(count), expression(head.extent))
+        with self._inside(If(guard, Block(()), span=self._span(s.line))) as out:
+            self._env[head.key] = Slot(head.name, head.type, Int(count, head.type), 0)
+            self._thread.names.append((head.name, count))
             self._in_loop += 1
             self._block(s.body)
             self._in_loop -= 1
@@ -305,8 +314,13 @@ class _Executor(Variables):
             raise RefusalError(
                 s.line, "grid-stride loop", f"it carries {before[changed[0]].name} from step to step"
             )
+        own = local_buffers(Block(tuple(out)))
+        for leaf, _ in leaves(Block(tuple(out))):
+            if self._is_register(leaf.buffer) and leaf.buffer not in own:
+                what = f"it carries {leaf.buffer.split('#')[0]} from step to step"
+                raise RefusalError(s.line, "grid-stride loop", what)
         self._env = before
-        self._out.append(If(head.guard, Block(tuple(out)), span=self._span(s.line)))
+        self._out.append(If(guard, Block(tuple(out)), span=self._span(s.line)))
 
     def value(self, e: ctree.CExpr) -> Value:
         lazy: tuple[ctree.CExpr, ...] = ()

@@ -102,6 +102,8 @@ class Geometry:
         """The one integer parameter that the kernel does not use: the number of blocks, presumably."""
         if self.launch is not None or self.unread or self.assumed or not name.startswith("$blockIdx"):
             return None
+        if name in thread.strided:  # loops take blocks as far as they like
+            return None
         names = used(thread.body)
         integers = [s.name for s in thread.scalars if not s.dtype.is_float and s.dtype is not DType.BOOL]
         unused = [n for n in integers if n not in names]

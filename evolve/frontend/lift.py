@@ -178,8 +178,10 @@ def _domain(thread: Thread, geometry: Geometry, line: int) -> Domain:
         sizes = separate(thread, geometry.names())
         registers = frozenset(local_buffers(Block(tuple(thread.body))))
         lowest = tuple((s.name, 1) for s in thread.scalars if s.name in sizes)
+        # A grid-stride loop goes on beyond the threads that there are.
+        launched = {name: most for name, most in geometry.reach().items() if name not in thread.strided}
         try:
-            return domain_of(thread.body, lowest, registers, line, geometry.reach())
+            return domain_of(thread.body, lowest, registers, line, launched)
         except UnboundedError as error:
             spare = geometry.spare(thread, error.name)
             if spare is None:

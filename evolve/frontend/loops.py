@@ -10,7 +10,7 @@ from evolve.frontend.prove import variable_atom
 from evolve.frontend.refuse import RefusalError
 from evolve.frontend.values import AXES, Duty, Int, Value, convert, grid_index, thread
 from evolve.frontend.variables import Variables
-from evolve.ir.expr import Binary, BinaryOp, Expr, compare, index
+from evolve.ir.expr import Binary, BinaryOp
 from evolve.ir.types import MAX, MIN, DType
 
 _MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "!=": "!="}
@@ -19,6 +19,8 @@ _MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "!=": "!="}
 @dataclass(frozen=True)
 class Head:
     """A counted loop: its variable is `start + step * n` for n in 0 .. extent-1.
+
+    That of a grid-stride loop, in all threads together, is every number from 0 to extent-1.
 
     stride_axis  the grid axis whose threads or blocks share the iterations, for a grid-stride loop
     lane_axis    the axis of the block whose threads share the iterations, for a block-stride loop
@@ -30,7 +32,6 @@ class Head:
     start: Poly
     step: Poly
     extent: Poly
-    guard: Expr
     duties: frozenset[Duty]
     stride_axis: int | None = None
     lane_axis: int | None = None
@@ -60,7 +61,10 @@ def counted(run: Variables, s: ctree.Loop) -> Head:
         if len(conditions) != 1:
             raise RefusalError(s.line, "grid-stride loop", "it has several bounds")
         op, bound = conditions[0]
-        return _stride_head(s, name, start, op, bound, axis)
+        if first is not None and first[1] is not None:
+            what = f"its condition converts {name.name} to another type"
+            raise RefusalError(s.line, "grid-stride loop", what)
+        return _stride_head(s, name, start, step, op, bound, axis)
     lane = _lane(run, start.poly, step.poly)
     if lane is not None:
         if any(op not in ("<", "<=") for op, _ in conditions):
@@ -93,9 +97,8 @@ def counted(run: Variables, s: ctree.Loop) -> Head:
         count = _ceil(distance, abs(k))
         extent = count if extent is None else _least(extent, count)
     assert extent is not None
-    guard = compare(BinaryOp.LT, index(0), expression(extent))
     return Head(
-        name.key, name.name, type_, start.poly, constant(k), extent, guard, frozenset(duties),
+        name.key, name.name, type_, start.poly, constant(k), extent, frozenset(duties),
         lane_axis=None if lane is None else lane.axis,
     )  # fmt: skip
 
@@ -232,16 +235,18 @@ def _stride_axis(run: Variables, start: Poly, step: Poly) -> int | None:
     return None
 
 
-def _stride_head(s: ctree.Loop, name: ctree.Name, start: Int, op: str, bound: Int, axis: int) -> Head:
-    if start.poly not in (grid_index(axis), thread("blockIdx", axis)) or op not in ("<", "<="):
+def _stride_head(
+    s: ctree.Loop, name: ctree.Name, start: Int, step: Int, op: str, bound: Int, axis: int
+) -> Head:
+    blocks = step.poly == thread("gridDim", axis)
+    if start.poly != (thread("blockIdx", axis) if blocks else grid_index(axis)) or op not in ("<", "<="):
         where = f"it must start at the grid-wide index in {AXES[axis]} and go up"
         raise RefusalError(s.line, "grid-stride loop", where)
     last = bound.poly if op == "<" else bound.poly + ONE
-    guard = compare(BinaryOp.LT, expression(start.poly), expression(last))
     # The step's own product is launch geometry: the launch is chosen so that it fits.
     duties = start.duties | bound.duties
     assert isinstance(name.type, DType)
-    return Head(name.key, name.name, name.type, start.poly, ONE, last, guard, duties, axis)
+    return Head(name.key, name.name, name.type, start.poly, ONE, last, duties, axis)
 
 
 def _names(e: ctree.CExpr) -> set[int]:

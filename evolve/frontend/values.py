@@ -106,6 +106,11 @@ def grid_index(axis: int) -> Poly:
     return variable(f"$global.{AXES[axis]}")
 
 
+def thread_names(axis: int) -> frozenset[str]:
+    """The variables that say which thread or block it is along an axis."""
+    return frozenset(f"${what}.{AXES[axis]}" for what in ("threadIdx", "blockIdx", "global"))
+
+
 @dataclass
 class Threads:
     """Rewrites blockIdx*blockDim + threadIdx to the grid-wide index.

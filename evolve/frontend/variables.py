@@ -20,6 +20,7 @@ from evolve.frontend.polynomial import Poly, constant
 from evolve.frontend.refuse import RefusalError
 from evolve.frontend.updates import Updates, updates
 from evolve.frontend.values import (
+    AXES,
     Arr,
     Data,
     Duty,
@@ -65,6 +66,28 @@ class Slot:
     register: str | None = None
 
 
+@dataclass(frozen=True)
+class Sweep:
+    """A grid-stride loop: the source's name of its variable, the grid's axis (0 is x), the index that it
+    starts at (`$global.x`, `$blockIdx.x`) and its line.
+    """
+
+    name: str
+    axis: int
+    start: str
+    line: int
+
+    @property
+    def who(self) -> str:
+        """What shares out its steps."""
+        return "thread" if self.start.startswith("$global") else "block"
+
+    @property
+    def index(self) -> str:
+        """What its variable is in the body: an index of its own."""
+        return f"$sweep.{AXES[self.axis]}"
+
+
 @dataclass
 class Thread:
     """What one thread does.
@@ -78,7 +101,9 @@ class Thread:
     threads      block sizes that the source fixes
     notes        what the user should know that was assumed
     lanes        loops whose iterations the threads of a block share, with the axis (0 is x)
-    strided      indices (`$global.x`, `$blockIdx.x`) of grid-stride loops: a launch of any size covers them
+    sweeps       the grid-stride loops
+    strided      indices (`$global.x`, `$blockIdx.x`) that stand for their variables: a launch of any size
+                 covers them, and none bounds them
     reread       arrays whose elements are read where they are used, not where a variable got them: right only
                  if the kernel writes none of them
     loosened     what is not taken bit for bit
@@ -94,6 +119,7 @@ class Thread:
     threads: Threads = field(default_factory=Threads)
     notes: set[str] = field(default_factory=set)
     lanes: dict[str, int] = field(default_factory=dict)
+    sweeps: list[Sweep] = field(default_factory=list)
     strided: set[str] = field(default_factory=set)
     reread: set[str] = field(default_factory=set)
     loosened: set[str] = field(default_factory=set)
