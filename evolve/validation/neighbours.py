@@ -331,7 +331,7 @@ class _Run:
             "__shfl_xor_sync": _LANES ^ by,
             "__shfl_sync": by,
         }.get(e.name)
-        if source is None or (by < 0).any():
+        if source is None or (by < 0).any() or (by >= WARP).any():
             raise UnreadError(f"{e.name} in a function")
         source = np.where((source >= 0) & (source < WARP), source, _LANES)
         if isinstance(value, _Mix):

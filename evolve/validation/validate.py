@@ -16,7 +16,7 @@ from evolve.ir.stmt import For
 from evolve.ir.types import DType, LoopKind
 from evolve.ir.visit import leaves, local_buffers, walk
 from evolve.validation.context import Context, Known
-from evolve.validation.formula import below
+from evolve.validation.formula import at_least, below
 from evolve.validation.instructions import check_directives, threads_allowed
 from evolve.validation.items import Item
 from evolve.validation.meaning import kernel_condition, kernel_index
@@ -42,6 +42,8 @@ from evolve.validation.walk import Walk
 from evolve.validation.widths import Widths
 
 WARP = 32
+MOST_BLOCKS = 65535
+"""Along y and z of a grid."""
 STATIC_BYTES = 48 * 1024
 """Of shared memory that a block has without asking for it."""
 
@@ -90,6 +92,20 @@ def _check_guard(guard: Term, kernels: Sequence[Kernel], launched: Term) -> None
         if t == TRUE or (bound is not None and least.get(bound[0], bound[1] + 1) <= bound[1]):
             continue
         raise DifferenceError("the launch does not ask what the proof assumes")
+
+
+def _check_asked(state: State, guard: Term, sizes: Sequence[str], known: Known) -> None:
+    """What is read here rests on sizes being at least 1, and a launch on the limits of a grid."""
+    context = Context(dict.fromkeys(state.sizes, (None, None)), known=known)
+    asked = context.given(*(kernel_condition(state, t, {}, context) for t in conjuncts((guard,))))
+    for n in sizes:
+        if not asked.holds(at_least(variable(n), constant(1))):
+            raise DifferenceError(f"the launch does not ask that {n} is 1 at least")
+    for axis in GRID[1:]:
+        if not asked.holds(at_least(constant(MOST_BLOCKS), state.grid[axis])):
+            raise DifferenceError(
+                f"the launch does not ask that {axis.value} has {MOST_BLOCKS} blocks at most"
+            )
 
 
 def _at_most(t: Term) -> tuple[Term, int] | None:
@@ -145,6 +161,7 @@ def compare(kernel: Kernel, function: Function, launch: RenderedLaunch, guard: T
     asked = [x for x in map(_at_most, conjuncts((guard,))) if x is not None]
     polys = [(kernel_index(state, e, {}, context), c) for e, c in asked]
     free = [s for s in kernel.scalars if s.is_size and not s.implied and s.name not in fixed]
+    _check_asked(state, guard, [s.name for s in free], known)
     state.widths = Widths(
         sizes=frozenset(s.name for s in free),
         narrow=frozenset(s.name for s in free if s.dtype is DType.I32),

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
+from evolve.ir.expr import conjunction
+from evolve.ir.printer import print_expr
+from evolve.ir.scope import conjuncts
 from evolve.validation.launching import validate_launcher
+from evolve.validation.validate import validate
 from evolve.validation.verdict import TextVerdict
 from tests.validation.suite import Made, launcher, made
 
@@ -117,3 +122,15 @@ def test_a_macro_of_the_source_counts() -> None:
     host = plain(S)
     changed = host.replace("inline cudaError_t launch", "#define rows_ cols_\ninline cudaError_t launch", 1)
     assert changed != host and not read_back(made(S), changed).proved
+
+
+@pytest.mark.parametrize(
+    ("name", "left_out"), [("template matmul 2", "K >= 1"), (S, "rows >= 1"), (S, "rows <= 131070")]
+)
+def test_a_guard_that_lacks_what_texts_rest_on_is_found(name: str, left_out: str) -> None:
+    it = made(name)
+    (variant,) = it.rendered.variants
+    kept = tuple(t for t in conjuncts((variant.guard,)) if print_expr(t) != left_out)
+    assert conjunction(kept) != variant.guard
+    rendered = replace(it.rendered, variants=(replace(variant, guard=conjunction(kept)),))
+    assert "does not ask" in validate(it.module, rendered).reason
