@@ -20,6 +20,6 @@
 `scaled`   sums of exponentials kept relative to a maximum that still grows
 `poly`     the isl view, derived on demand
 `evaluate` an expression at given scalars; `math` functions; `scope` what is known at a place
-`memo`     what is found of a tree, remembered by its parts
+`memo`     what is found of a tree, remembered by object
 `printer`, `verify`, `errors`
 """

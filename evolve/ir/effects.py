@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import assert_never
 
 from evolve.ir.expr import Const, Expr, Find, Var
+from evolve.ir.memo import by_object
 from evolve.ir.stmt import Alloc, Barrier, Block, Boundary, Commit, For, If, Reduce, Stmt, Store, Wait
 from evolve.ir.types import Monoid
 from evolve.ir.visit import MOST_REMEMBERED, loads, subexpressions
@@ -43,25 +44,11 @@ class Effects:
 
 
 _NONE = Effects(())
-_KNOWN: dict[int, tuple[Stmt, Effects]] = {}
-_MOST_KNOWN = 16384
-"""Remembered by object, which is kept so that its number stays its own: kernels share most statements with
-what they were made from, and comparing them takes longer than looking again."""
 
 
+@by_object
 def effects(s: Stmt) -> Effects:
     """The accesses of one statement; for a container, those of its condition or extent only."""
-    known = _KNOWN.get(id(s))
-    if known is not None and known[0] is s:
-        return known[1]
-    if len(_KNOWN) >= _MOST_KNOWN:
-        _KNOWN.clear()
-    found = _effects(s)
-    _KNOWN[id(s)] = (s, found)
-    return found
-
-
-def _effects(s: Stmt) -> Effects:
     match s:
         case Block() | Alloc() | Barrier() | Commit() | Wait() | Boundary():
             return _NONE

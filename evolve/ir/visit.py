@@ -9,6 +9,7 @@ from operator import attrgetter, is_
 from typing import Any, NamedTuple, assert_never
 
 from evolve.ir.expr import Binary, Call, Cast, Const, Expr, Find, Load, Select, Unary, Var
+from evolve.ir.memo import by_object
 from evolve.ir.stmt import (
     Alloc,
     Barrier,
@@ -229,20 +230,17 @@ class Site(NamedTuple):
 
 def walk(b: Block) -> Iterator[Site]:
     """Every statement in execution (textual) order, containers before their contents."""
-    known = _WALKED.get(id(b))
-    if known is None:
-        if len(_WALKED) >= _MOST_WALKED:
-            _WALKED.clear()
-        out: list[Site] = []
-        _collect(b, (), (), out)
-        known = _WALKED[id(b)] = (b, out)
-    return iter(known[1])
+    return iter(_sites(b))
 
 
-_MOST_WALKED = 1024
-_WALKED: dict[int, tuple[Block, list[Site]]] = {}
-"""By object, which is kept so that its number stays its own. Bodies are walked many times, and shared by
-kernels that are made from one another."""
+def _all_sites(b: Block) -> list[Site]:
+    out: list[Site] = []
+    _collect(b, (), (), out)
+    return out
+
+
+_sites = by_object(_all_sites, most=1024)
+"""Bodies are walked many times, and shared by kernels that are made from one another."""
 
 
 def _collect(b: Block, path: tuple[For | If, ...], in_else: tuple[bool, ...], out: list[Site]) -> None:
