@@ -232,8 +232,8 @@ def _aggregate_text(name: str, monoid: Monoid, dtype: DType, row: int, alike: bo
         value = "value" if monoid.name != "sum" else f"({t})__popc(peers) * value"
         total = f"    const {t} total = {value};\n"
     return f"""\
-// The {monoid.name} of cells[at] and `value`. Lanes of a warp that are here together and have one `at` put
-// their values together; the first of them updates the cell.{same}
+// The {monoid.name} of cells[at] and `value`. Lanes of a warp that are here together and have one
+// `at` put their values together; the first of them updates the cell.{same}
 __device__ __forceinline__ void {name}({t}* cells, int at, {t} value) {{
     const unsigned int peers = __match_any_sync(__activemask(), at);
     const int first = __ffs(peers) - 1;

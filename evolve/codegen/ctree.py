@@ -49,7 +49,22 @@ def branch(
         inner = body[0]
         fresh = tuple(c for c in inner.cond if c not in cond)
         return Node(origin=origin, body=inner.body, cond=(*cond, *fresh))
-    return Node(origin=origin, body=body, cond=cond, orelse=orelse or [], else_comment=else_comment)
+    return Node(
+        origin=origin,
+        body=_unbraced(body),
+        cond=cond,
+        orelse=_unbraced(orelse or []),
+        else_comment=else_comment,
+    )
+
+
+def _unbraced(nodes: list[Node]) -> list[Node]:
+    """What braces have around them anyway needs none of its own."""
+    code = [n for n in nodes if not n.text.startswith("//")]
+    if len(code) != 1 or code[0].body is None or code[0].text or code[0].cond or code[0].before:
+        return nodes
+    at = nodes.index(code[0])
+    return [*nodes[:at], *code[0].body, *nodes[at + 1 :]]
 
 
 def layout(nodes: list[Node]) -> Iterator[tuple[str, LineOrigin | None]]:

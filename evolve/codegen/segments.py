@@ -58,8 +58,8 @@ def find_together_text(name: str, find: str, starts: DType) -> str:
     """The same for all lanes of a warp at once, fast where they are in order and near to one another."""
     t, whole = starts.c_name, _whole(starts)
     return f"""\
-// The r with starts[r] <= value < starts[r + 1], of `segments`: lanes search for the first one's value, then
-// look among the {WARP} segments from there on.
+// The r with starts[r] <= value < starts[r + 1], of `segments`: lanes search for the first one's
+// value, then look among the {WARP} segments from there on.
 __device__ __forceinline__ int {name}(const {t}* starts, int segments, {whole} value) {{
     if (__activemask() != {_ALL}) {{
         return {find}(starts, segments, value);
@@ -93,8 +93,8 @@ def together_text(name: str, monoid: Monoid, dtype: DType, atomic: str, step: st
     """The function that updates memory once for neighbouring lanes with one segment."""
     t = dtype.c_name
     return f"""\
-// The {monoid.name} of target[r] and `total`: of lanes that follow one another with one r the first does it
-// for all.
+// The {monoid.name} of target[r] and `total`: of lanes that follow one another with one r the first
+// does it for all.
 __device__ __forceinline__ void {name}({t}* target, int r, {t} total) {{
     if (__activemask() != {_ALL}) {{
         {atomic}(&target[r], total);
@@ -122,8 +122,9 @@ def runs_text(name: str, find: str, update: Update, starts: DType, number: int) 
     """The function that updates memory with a run of contributions."""
     t, whole = update.dtype.c_name, _whole(starts)
     return f"""\
-// {update.monoid.name} of value[i] into target[r] for each i, where starts[r] <= first + i < starts[r + 1].
-// What goes to one r is combined before; from starts[segments] on nothing goes anywhere.
+// {update.monoid.name} of value[i] into target[r] for each i, where
+// starts[r] <= first + i < starts[r + 1]. What goes to one r is combined before; from
+// starts[segments] on nothing goes anywhere.
 __device__ __forceinline__ void {name}(
     const {t} (&value)[{number}], const {starts.c_name}* starts, int segments, long long first, {t}* target
 ) {{
