@@ -97,6 +97,7 @@ TESTS = (
     "tests/legality/test_last_writers.py::test_a_reader_that_no_writer_reaches_finds_what_was_there",
     "tests/legality/test_last_writers.py::test_it_finds_what_was_there_though_it_is_updated_in_between",
     "tests/legality/test_last_writers.py::test_comparing_times_agrees_with_the_search",
+    "tests/legality/test_last_writers.py::test_where_no_latest_time_is_found_nothing_is_said",
     "tests/legality/test_launches.py",
     "tests/legality/test_limits.py",
     "tests/legality/test_meeting_conditions.py",

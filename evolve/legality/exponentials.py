@@ -56,6 +56,7 @@ class Exponentials:
             if made is not None:
                 out.append(Exponential(link, maker, made))
                 found = found.union(link)
+        # That each instance has one rests on flows being total (`flow`).
         if not (kept.adds.is_empty() and found.is_equal(kept.base)):
             raise WrongError(f"{describe(st)} adds something else than exponentials")
         return out

@@ -6,6 +6,10 @@ The value of a cell when it is read is its last store, combined with the reducti
 
 A base is an instance of a store, or the cell's initial content. In a transformed kernel copies are
 chased to what they copied, and a combine of a partial is replaced by the partial's contributions.
+
+Flows are total: each instance that reads has a base. What compares two of them, or follows one to what it
+finds, rests on it: a reader without one would agree with any other. It is asked of what isl has searched, and
+is so by construction of the rest.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from evolve.ir.poly import Frame, IslLimitError, IslObject, context, limited
 from evolve.ir.scaled import rescaling
 from evolve.ir.stmt import Reduce, Store
 from evolve.ir.types import Monoid
-from evolve.legality.instances import Moment, Read, Statement, times_of, value_at
+from evolve.legality.instances import ModelError, Moment, Read, Statement, times_of, value_at
 from evolve.legality.last_writers import empty as _empty
 from evolve.legality.last_writers import reaching
 from evolve.legality.memory import remembered
@@ -150,6 +154,7 @@ class Flow:
             return self._found(buffer, sink, reach)
 
     def _found(self, buffer: str, sink: IslObject, reach: list[IslObject]) -> Value:
+        """Total: who is in none of `reach` finds what was there."""
         base, rest = _empty(), sink
         for r in reach:
             base = base.union(isl.UnionMap.from_map(r))
@@ -181,10 +186,8 @@ class Flow:
         parts = [x for w, end in zip(writers, ends, strict=True) for x in self._parts(w, end)]
         writes, schedule = tuple(x for x, _ in parts), (when, *(end for _, end in parts))
         with limited(self.operations):
-            key = (buffer, reads, writes, schedule, self.operations)
-            return remembered(
-                "flows", key, _KEEP, lambda: _reaching(buffer, reader.frame.name, reads, writes, schedule)
-            )
+            key = (buffer, reader.instances, reads, writes, schedule, self.operations)
+            return remembered("flows", key, _KEEP, lambda: _reaching(buffer, reader, reads, writes, schedule))
 
     def _parts(self, w: Statement, end: IslObject) -> Iterator[tuple[Write, IslObject]]:
         """A writer's instances and when they have happened, those apart that end at other places in the text.
@@ -211,7 +214,10 @@ class Flow:
         return self._resolved[key]
 
     def look_through(self, value: Value, what: str, depth: int = 0) -> Value:
-        """Replace copies by what they copied and combines by their partial's contributions."""
+        """Replace copies by what they copied and combines by their partial's contributions.
+
+        Total, as `value` and what copies find are: a copy evaluates the load that it is in each instance.
+        """
         if depth > _COPY_CHAIN:
             raise FlowError(
                 Diagnostic("E-FLOW", f"{what} goes through a chain of copies that does not end"),
@@ -316,9 +322,12 @@ update these."""
 
 
 def _reaching(
-    buffer: str, reader: str, sink: IslObject, writes: tuple[Write, ...], schedule: tuple[IslObject, ...]
+    buffer: str, reader: Reader, sink: IslObject, writes: tuple[Write, ...], schedule: tuple[IslObject, ...]
 ) -> Value:
-    """isl's own search for last writers. The reader's instances are called `?reader` in `sink`."""
+    """isl's own search for last writers. The reader's instances are called `?reader` in `sink`.
+
+    Raises ModelError for a reader that it lost.
+    """
     must, may = _empty(), _empty()
     stores = reduces = _empty()
     updates: list[tuple[Monoid, IslObject]] = []
@@ -330,13 +339,22 @@ def _reaching(
             may, reduces = may.union(written), reduces.union(inst)
             updates.append((monoid, inst.range()))
     found, none = reaching(isl.UnionMap.from_map(sink), must, may, schedule)
-    found, unwritten = _named(found, reader), _named(none, reader)
+    found, unwritten = (_named(x, reader.frame.name) for x in (found, none))
     base, adds = found.apply_range(stores), found.apply_range(reduces)
     initial = _empty()
     if not unwritten.is_empty():
         initial = isl.UnionMap.from_map(_initial(isl.Map.from_union_map(unwritten), buffer))
+    base = base.union(initial)
+    _check_total(reader.instances, base, buffer)
     monoids = frozenset(m for m, inst in updates if not adds.intersect_range(inst).is_empty())
-    return Value(base.union(initial), initial, adds, monoids)
+    return Value(base, initial, adds, monoids)
+
+
+def _check_total(instances: IslObject, base: IslObject, buffer: str) -> None:
+    """Raises ModelError unless each instance that reads is known to find something."""
+    if not isl.UnionSet.from_set(instances).is_subset(base.domain()):
+        text = f"isl's search does not say of each read of {buffer} what it finds there"
+        raise ModelError("E-FLOW", text, refuted=False)
 
 
 def _together(maps: tuple[IslObject, ...]) -> IslObject:
@@ -361,7 +379,7 @@ def previous(
 ) -> list[tuple[Statement, IslObject]]:
     """For each instance of `st`, which touches the cell that `sink` says: the writer instance just before.
 
-    Relations from `st` to each writer that is such for some instance.
+    Relations from `st` to each writer that is such for some instance. Raises ModelError for one that is lost.
     """
     reader = Reader(st.frame, st.instances, model.padded(st.time, (0,)))
     writers = [w for w in writers if not is_later(w.time, reader.time)]
@@ -370,7 +388,8 @@ def previous(
     schedule = schedule_of(model, writers, reader)
 
     def search() -> IslObject:
-        found, _ = reaching(isl.UnionMap.from_map(reads), _together(writes), _empty(), schedule)
+        found, none = reaching(isl.UnionMap.from_map(reads), _together(writes), _empty(), schedule)
+        _check_total(sink.domain(), _named(found.union(none), st.name), sink.get_tuple_name(isl.dim_type.out))
         return _named(found, st.name)
 
     known = remembered("previous", (reads, writes, schedule), _KEEP, search)

@@ -11,8 +11,8 @@ they read (`congruence`). So a scaled sum (see `scaled`) is, after each statemen
 `w_k exp(e_k - m)` of the k so far, where m is the scale of that statement: if it starts at zero, and each
 statement finds it with the scale that the one before left. Rescalings then are no writes as far as `flow` is
 concerned: they change no contribution. What `flow` leaves to this check is which value m has. It compares
-scales like any values: same start, same contributions. And m only grows (`_grows`): equal by algebra is not
-enough where `exp(old - m)` overflows.
+scales like any values: same start, same contributions, of each reader as flows are total, which `flow` asks.
+And m only grows (`_grows`): equal by algebra is not enough where `exp(old - m)` overflows.
 
 An exponential may be kept in a variable before it is added, a *power*. What that holds is not what the source
 has there, so nothing may read it but contributions to scaled sums, for which it counts as if evaluated there.

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import islpy as isl
 import pytest
 
+from evolve.compiler.compile import finish
 from evolve.ir.expr import Expr, add, floordiv, sub, var
-from evolve.ir.poly import context, limited, sizes_of
+from evolve.ir.poly import IslObject, context, limited, sizes_of
 from evolve.ir.stmt import Block, For, Origin, Store
+from evolve.legality import flow as flows
 from evolve.legality.flow import Flow, Reader, injective_per_reader
+from evolve.legality.instances import ModelError
+from evolve.legality.last_writers import reaching
+from evolve.legality.memory import forget
 from evolve.legality.model import Model
+from evolve.legality.prove import prove
 from tests import kernels_ir as lifted
 from tests.codegen import scheduled_ir as scheduled
 from tests.kernels_ir import ld, loop
+from tests.legality import test_online_conditions as online
 
 
 def flow_of(k: object) -> Flow:
@@ -113,3 +121,73 @@ def test_an_update_in_place_reads_the_old_value() -> None:
     value = flow.last(st, st.reads[1])
     assert value.base.is_equal(value.initial)
     assert not value.base.is_empty()
+
+
+# ---- flows are total
+
+
+@pytest.fixture
+def afresh() -> Iterator[None]:
+    """What is found here is remembered of nothing and for nobody."""
+    forget()
+    yield
+    forget()
+
+
+def losing(monkeypatch: pytest.MonkeyPatch, cell: str, *readers: str) -> list[str]:
+    """A search that finds neither a writer nor its absence for those of these that read this buffer, all if
+    none are named; who has been lost."""
+    lost: list[str] = []
+
+    def search(sink: IslObject, *rest: IslObject) -> tuple[IslObject, IslObject]:
+        found, none = reaching(sink, *rest)
+        (m,) = maps(sink)
+        reader, buffer = (m.get_tuple_name(x) for x in (isl.dim_type.in_, isl.dim_type.out))
+        if buffer != cell or (readers and reader not in readers):
+            return found, none
+        lost.append(reader)
+        one = isl.UnionSet.from_set(sink.domain().sample_point().to_set())
+        return found.subtract_domain(one), none.subtract_domain(one)
+
+    monkeypatch.setattr(flows, "reaching", search)
+    return lost
+
+
+def maps(relation: IslObject) -> list[IslObject]:
+    out: list[IslObject] = []
+    relation.foreach_map(out.append)
+    return out
+
+
+LOST = {
+    "on both sides": ("peak", "?#S9", "?#T14"),
+    "in the source": ("peak", "?#S9"),
+    "in the target": ("peak", "?#T14"),
+    "who reads an exponential": ("e", "?#T10"),
+    "who goes on with a sum": ("sum", "?#T10"),
+}
+"""What is read, and who of those that read it are lost: an instance of each. The last one only updates it."""
+
+
+@pytest.mark.parametrize("lost", LOST)
+def test_a_program_of_which_the_search_loses_a_reader_is_not_proved(
+    lost: str, afresh: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell, *readers = LOST[lost]
+    did = losing(monkeypatch, cell, *readers)
+    verdict = prove(online.source(), finish(online.target()))
+    assert did and set(did) <= set(readers)
+    assert verdict.status.value == "unknown"
+    said = f"isl's search does not say of each read of {cell} what it finds there"
+    assert {(d.code, d.message) for d in verdict.diagnostics} == {("E-FLOW", said)}
+
+
+def test_a_final_cell_of_which_the_search_says_nothing_is_not_taken_to_be_right(
+    afresh: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = flow_of(scheduled.transpose_tiled())
+    flow._singles["y"] = None
+    lost = losing(monkeypatch, "y")
+    with pytest.raises(ModelError, match="each read of y") as e:
+        flow.final("y")
+    assert lost == ["?!y"] and not e.value.refuted

@@ -86,6 +86,17 @@ def test_comparing_times_agrees_with_the_search(case: str) -> None:
     assert not found.is_empty()
 
 
+def test_where_no_latest_time_is_found_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of readers with stores before them; they do not find what was there."""
+    sink, store = read("{ R[i] -> y[i] : 0 <= i < 4 }"), read("{ S[i] -> y[i] : 0 <= i < 2 }")
+    when, rest = read("{ R[i] -> [1]; S[i] -> [0] }"), read("{ R[i] -> y[i] : 2 <= i < 4 }")
+    found, none = last_writers._latest(sink, store, empty(), when)
+    assert found.is_equal(read("{ R[i] -> S[i] : 0 <= i < 2 }")) and none.is_equal(rest)
+    monkeypatch.setattr(isl.UnionMap, "lexmax", lambda m: m.subtract(m))
+    found, none = last_writers._latest(sink, store, empty(), when)
+    assert found.is_empty() and none.is_equal(rest)
+
+
 def test_the_search_agrees_with_comparing_times_on_random_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where several writers come at the same time, which is a race if it matters, the search names one."""
     asked = 0
