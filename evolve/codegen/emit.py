@@ -256,8 +256,9 @@ class KernelEmitter(Accesses):
 
     def sequential(self, s: For, place: Place) -> list[Node]:
         """A `for` statement, unrolled where asked for or where it indexes registers."""
-        inner = place.below(s)
         extent = self.simplified(s.extent, place)
+        # Below, what is simplified knows that a loop is one iteration where those around it say so.
+        inner = place.below(replace(s, extent=extent))
         indexes = self._indexes_registers(s, inner)
         unroll = indexes or s.kind in (LoopKind.UNROLL, LoopKind.VECTOR)
         if unroll:

@@ -250,6 +250,8 @@ class Walk(Upcoming):
             left[:1] = items
             head = self.expose(left, place)
         if head is None or not isinstance(head.stmt, For) or head.guards or head.stmt.kind.is_combine:
+            if place.context.holds(equal(bound, constant(1))):
+                return self._once(s, left, place)
             raise DifferenceError(f"a loop over {s.var.name}, where the kernel has {_said(head)}", place.line)
         ctx = place.context
         extent = kernel_index(st, head.stmt.extent, head.env, ctx)
@@ -258,6 +260,8 @@ class Walk(Upcoming):
             if self.dead(head, ctx):
                 left.pop(0)
                 return self.loop(s, left, place)
+            if ctx.holds(equal(bound, constant(1))):
+                return self._once(s, left, place)
             raise DifferenceError(
                 f"{s.var.name} counts to {bound.text}, {head.stmt.var} to {extent.text}", place.line
             )
@@ -270,6 +274,11 @@ class Walk(Upcoming):
         )
         self.exact(s.body, [body], below_place)
         return left.pop(0).root
+
+    def _once(self, s: Loop, left: list[Item], place: Place) -> int:
+        """A loop of one iteration: the kernel's are taken apart too where they are met."""
+        self.state.names[s.var.key] = Index(constant(0))
+        return max((self.statement(x, left, replace(place, line=x.line)) for x in flat(s.body)), default=-1)
 
     # ---- statements that write
 
