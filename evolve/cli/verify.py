@@ -49,6 +49,7 @@ def command(run: options.Run, json: options.Json = False) -> int:
             "candidate": best["candidate"],
             "holds": holds,
             "verdict": compiled.verdict,
+            "premises": list(compiled.premises),
             "text": None if read is None else asdict(read) | {"said": read.said},
             "status": score.status if score else None,
             "message": score.message if score else "",
@@ -72,6 +73,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
     who = f"candidate {document['candidate']}" if document["candidate"] else "the kernel as given"
     yield f"{who} of {document['run']} {'holds' if document['holds'] else 'does NOT hold'}"
     yield f"  proof: {document['verdict']}"
+    yield from (f"    resting on: {premise}" for premise in document["premises"])
     if document["text"] is not None:
         yield f"  text: {document['text']['said']}"
     if document["status"] is None:

@@ -14,8 +14,9 @@ from typing import TypeAlias
 from evolve.ir.affine import simplify
 from evolve.ir.expr import Cast, Expr, Find, Load, add, index, sub
 from evolve.ir.kernel import Contents, Kernel
+from evolve.ir.printer import print_expr
 from evolve.ir.scope import ranges_at
-from evolve.ir.stmt import For, If
+from evolve.ir.stmt import Block, For, If
 from evolve.ir.types import DType
 from evolve.ir.visit import MOST_REMEMBERED, loads, map_block_exprs, map_expr, subexpressions, substitute
 
@@ -86,29 +87,62 @@ def with_known_ends(kernel: Kernel) -> Kernel:
     For proofs only: the last row pointer of a sparse matrix is its number of entries, which no code can ask
     for.
     """
-    if not any(c.nondecreasing for c in kernel.contents):
+    ends = _Ends(kernel)
+    if not ends.known:
         return kernel
-    ranges = ranges_at(kernel)
-    fixed: dict[str, Expr] = {}
-    for s in kernel.scalars:
-        low, high = ranges.of(s.name)
-        if low is not None and low == high:
-            fixed[s.name] = index(low)
-
-    def form(e: Expr) -> Expr:
-        return simplify(substitute(e, fixed))
-
-    ordered = (c for c in kernel.contents if is_ordered(kernel, c.buffer))
-    ends = {form(e): value for c in ordered for e, value in _ends(kernel, c)}
-
-    def known(e: Expr) -> Expr:
-        return ends.get(form(e), e) if isinstance(e, Cast) and is_term(e) else e
-
-    return replace(kernel, body=map_block_exprs(kernel.body, lambda e: map_expr(e, known)))
+    return replace(kernel, body=map_block_exprs(kernel.body, lambda e: map_expr(e, ends.put_in)))
 
 
-def _ends(kernel: Kernel, c: Contents) -> tuple[tuple[Expr, Expr], ...]:
+def rests_on_ends(*kernels: Kernel) -> tuple[str, ...]:
+    """The first and the last element of each nondecreasing array, as its premise gives them, where one of the
+    kernels reads one of them as an index or searches the array: a clause each."""
+    told: list[str] = []
+    for kernel in kernels:
+        ends = _Ends(kernel)
+        read = _terms_of(kernel.body)
+        used = {array_of(t) for t in read if isinstance(t, Find) or ends.put_in(t) is not t}
+        for c in kernel.contents:
+            if c.buffer in used and is_ordered(kernel, c.buffer):
+                both = (f"{print_expr(e.arg)} == {print_expr(value)}" for e, value in _ends(kernel, c))
+                told.append(f"the input has {' and '.join(both)}")
+    return tuple(dict.fromkeys(told))
+
+
+def _terms_of(body: Block) -> frozenset[Term]:
+    """All terms of all expressions."""
+    found: set[Term] = set()
+
+    def note(e: Expr) -> Expr:
+        found.update(terms(e))
+        return e
+
+    map_block_exprs(body, note)
+    return frozenset(found)
+
+
+class _Ends:
+    """What the premises of a kernel make of the first and the last elements of nondecreasing arrays."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        ordered = [c for c in kernel.contents if is_ordered(kernel, c.buffer)]
+        ranges = ranges_at(kernel)
+        self._fixed: dict[str, Expr] = {}
+        for s in kernel.scalars if ordered else ():
+            low, high = ranges.of(s.name)
+            if low is not None and low == high:
+                self._fixed[s.name] = index(low)
+        self.known = {self._form(e): value for c in ordered for e, value in _ends(kernel, c)}
+
+    def put_in(self, e: Expr) -> Expr:
+        """The value of such an element; other expressions as they are."""
+        return self.known.get(self._form(e), e) if isinstance(e, Cast) and is_term(e) else e
+
+    def _form(self, e: Expr) -> Expr:
+        return simplify(substitute(e, self._fixed))
+
+
+def _ends(kernel: Kernel, c: Contents) -> tuple[tuple[Cast, Expr], ...]:
     b = kernel.buffer(c.buffer)
     first = term(Load(b.name, (index(0),), b.dtype))
-    last = term(Load(b.name, (sub(b.extents[0], 1),), b.dtype))
+    last = term(Load(b.name, (simplify(sub(b.extents[0], 1)),), b.dtype))
     return (first, c.low), (last, simplify(sub(c.high, 1)))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from evolve.dsl.diagnostic import Diagnostic
+from evolve.ir.data import rests_on_ends
 from evolve.ir.expr import Binary, Expr
 from evolve.ir.kernel import Kernel
 from evolve.ir.launches import launches
@@ -160,7 +161,13 @@ def _in_one_order(
 
 
 def _premises(proof: Proof, limits: Limits) -> tuple[str, ...]:
-    """What a proof takes for equal under the contract and would not without it."""
+    """What a proof rests on that lifting does not say: the ends of arrays that are searched or read, and what
+    it takes for equal under the contract and would not without it."""
+    ends = rests_on_ends(proof.source.model.rendered, proof.target.rendered)
+    return (*ends, *_taken_for_equal(proof, limits))
+
+
+def _taken_for_equal(proof: Proof, limits: Limits) -> tuple[str, ...]:
     if limits.numerics == "exact":
         return (UNCONTRACTED, UNSIGNED_ZEROS) if _takes_extremes(proof) else (UNCONTRACTED,)
     weighted = (RESCALED,) if _weighs(proof) else ()

@@ -49,7 +49,8 @@ class Verdict:
     scope         `symbolic`, or `fixed{cols=8192}`
     assumptions   facts the proof rests on, as text
     checks        which ran
-    premises      what the numerics contract lets it take for the same function, as text
+    premises      what it rests on that lifting does not say, the ends of arrays that are searched, and what
+                  the numerics contract lets it take for the same function, as text
     """
 
     status: Status

@@ -81,6 +81,8 @@ def _proved(found: Mapping[str, Any]) -> Iterator[str]:
     )
     for at, condition in enumerate(listed(proved.get("conditions")), start=1):
         yield f"variant {at} wherever {condition}; elsewhere the original runs"
+    for premise in listed(proved.get("premises")):
+        yield f"resting on: {premise}"
     yield from _text(proved.get("text"))
 
 

@@ -14,8 +14,9 @@ def evidence(view: RunView) -> dict[str, Any]:
     given     kernel file, its kernel, hash of its text, seed, agent, version of the tool
     assumed   sentences, as when the run began
     numerics  the contract
-    proved    the verdict, and the condition under which each variant runs (else the original does); `text`:
-              what reading the CUDA text back came to, None where nobody did
+    proved    the verdict, and the condition under which each variant runs (else the original does);
+              `premises`: what the proof rests on besides; `text`: what reading the CUDA text back came to,
+              None where nobody did
     checked   runs of the CUDA text under checks, their sizes, families of inputs, the largest error in
               tolerances; `original`: the same of the kernel as given
     timed     measured or estimated, on what, at which sizes; `detail`: how, where measured
@@ -40,6 +41,7 @@ def evidence(view: RunView) -> dict[str, Any]:
         "proved": {
             "verdict": result.verdict if result else None,
             "conditions": result.detail.get("conditions", []) if result else [],
+            "premises": result.detail.get("premises", []) if result else [],
             "text": shipped_text(view),
         },
         "checked": {

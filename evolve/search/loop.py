@@ -323,7 +323,7 @@ class Search:
             fitness=score.fitness if score.status == "scored" else 0.0,
             cell=cell,
             gap=dict(score.gap),
-            detail=dict(score.detail),
+            detail=dict(score.detail) | ({"premises": list(compiled.premises)} if compiled.premises else {}),
             message=score.message,
             **common,
         )

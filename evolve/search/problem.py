@@ -91,8 +91,8 @@ class Compiled:
     """A program after the compiler: its verdict, and what `score` needs in `payload`.
 
     `module_hash` identifies the rendered module (None unless PROVED). Diagnostics are JSON objects
-    `{code, statement, line, message, witness, repair}`. `premises` is what the
-    numerics contract lets the proof take for the same function.
+    `{code, statement, line, message, witness, repair}`. `premises` is what the proof rests on that lifting
+    does not say, and what the numerics contract lets it take for the same function.
     """
 
     verdict: Verdict

@@ -226,7 +226,8 @@ def guarded(score: Callable[[], Any]) -> tuple[Any, bool]:
 
 def plain_compiled(compiled: Compiled) -> Compiled:
     """Without the payload, diagnostics as they read back from the log."""
-    return Compiled(compiled.verdict, tuple(as_json(compiled.diagnostics)), compiled.module_hash)
+    diagnostics = tuple(as_json(compiled.diagnostics))
+    return replace(compiled, diagnostics=diagnostics, payload=None)
 
 
 def plain_score(score: Score) -> Score:

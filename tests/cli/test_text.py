@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from evolve.dsl.program import Program
 from evolve.events.log import read_log
 from evolve.events.schema import Champion, Proposed, ReadBack, Result
 from evolve.search import pool, workers
-from evolve.search.problem import TextFound
+from evolve.search.problem import Compiled, TextFound
 from tests.cli import test_commands
 from tests.cli.test_commands import Call
 from tests.search.fake import FakeProblem
@@ -50,6 +52,19 @@ def test_each_champion_is_read_back_once(call: Call) -> None:
     assert read_backs(Path("here")) == found
     assert "text: proved" in call("report", "here")[1]
     assert "text: proved" in call("verify", "here")[1]
+
+
+def test_what_a_proof_rests_on_is_said_where_it_is(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = FakeProblem.compile
+
+    def resting(problem: FakeProblem, program: Program) -> Compiled:
+        return replace(plain(problem, program), premises=("the input is as it should be",))
+
+    monkeypatch.setattr(FakeProblem, "compile", resting)
+    run(call)
+    for command in ("report", "verify"):
+        assert "resting on: the input is as it should be" in call(command, "here")[1]
+    assert json.loads(call("verify", "here", "--json")[1])["premises"] == ["the input is as it should be"]
 
 
 @pytest.mark.parametrize(

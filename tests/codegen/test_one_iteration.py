@@ -1,4 +1,4 @@
-"""Loops that are one iteration because of those around them: they are not emitted, and neither is their name."""
+"""Loops that are one iteration because of those around them: neither they nor their names are emitted."""
 
 from __future__ import annotations
 

@@ -149,6 +149,24 @@ def test_the_premises_are_in_the_certificate() -> None:
     assert "col holds integers from 0, below x_size" in assumptions
 
 
+ENDS = "the input has rowptr[0] == 0 and rowptr[rows] == col_size"
+
+
+def test_what_only_the_program_needs_of_row_pointers_is_a_premise() -> None:
+    """The kernel computes rows of a larger matrix too, of which the first pointer is not 0."""
+    assert not verdict(SPMV, BY_THREAD).premises
+    assert verdict(SPMV, "balance(k, by=rowptr)\n").premises == (ENDS,)
+
+
+@pytest.mark.parametrize("read", ["rowptr[0]", "rowptr[rows]"])
+def test_what_a_kernel_reads_at_the_ends_is_a_premise(read: str) -> None:
+    text = SPMV.replace("y[r] = sum;", f"y[r] = sum + z[{read}];").replace(
+        "float *y", "const float *z, float *y"
+    )
+    assert text != SPMV
+    assert verdict(text, BY_THREAD).premises == (ENDS,)
+
+
 def test_a_gather_is_proved() -> None:
     assert verdict(GATHER, "split(i, 64)\nbind(i.o, grid.x)\nbind(i.i, thread.x)\n").proved
     assert verdict(
