@@ -2,8 +2,8 @@
 
 Nothing here knows how the text was made: it imports no module of `codegen` that writes text.
 
-`text`       the tree of a kernel's text; `declarations` what clang must know of CUDA; `read` makes the tree,
-             `types` its types;
+`text`       the tree of a kernel's text, `parts` what is in it; `read` makes the tree, `types` its types;
+             `declarations` what clang must know of CUDA;
              `forms` forms of C that say one thing; `instructions` what is left to the preprocessor
 `polynomial` index expressions in one form; `formula` conditions over them; `context` what holds at a place
 `widths`     that arithmetic fits its types
@@ -18,8 +18,8 @@ Nothing here knows how the text was made: it imports no module of `codegen` that
              `integers` of C; `remembered` what was found of a function
 `updates`    by lanes together: `peers` those of one cell, `neighbours` those of one cell in order
 `runs`       consecutive entries gathered before their segments are updated; `gathering` by a function,
-             `finding` what it searches with: both `searching` an array, shown by invariants, `ordered` what
-             follows from its order, `differences` from differences
+             `finding` what it searches with: both `searching` an array, executed symbolically, `ordered` what
+             follows from its order, `difference_bounds` from constraints of differences
 `launching`  what picks a variant and launches it: `host` the function's tree, `guards` its conditions,
              `host_sizes` its arithmetic in 64 bits
 `verdict`    PROVED, REFUTED, UNKNOWN; `validate` a module: start here

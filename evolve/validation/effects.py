@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from evolve.validation.state import subexpressions
+from evolve.validation.parts import subexpressions
 from evolve.validation.text import Assign, Branch, Declare, Evaluate, Expr, Group, Loop, Return, Stmt, While
 from evolve.validation.verdict import UnreadError
 

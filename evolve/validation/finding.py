@@ -21,11 +21,11 @@ from evolve.validation.formula import (
     below,
     negation,
 )
-from evolve.validation.integers import WARP, Shape, is_lane
+from evolve.validation.integers import WARP, Shape, is_full, is_lane
 from evolve.validation.ordered import ELEMENT, Ordered
 from evolve.validation.polynomial import Poly, constant, substituted, variable
 from evolve.validation.remembered import remembered
-from evolve.validation.searching import FULL, INTEGERS, Candidate, Numbers, Path, Searching, of, sides
+from evolve.validation.searching import INTEGER_TYPES, Candidate, Numbers, Path, Searching, of, sides
 from evolve.validation.text import (
     Branch,
     Convert,
@@ -34,7 +34,6 @@ from evolve.validation.text import (
     Function,
     Invoke,
     Name,
-    Number,
     Operation,
     Pointer,
     Stmt,
@@ -78,12 +77,12 @@ def _check(f: Function, block: Shape, room: int) -> None:
         raise UnreadError("a function of another form")
     starts, segments, value = f.params
     element = starts.type.element if isinstance(starts.type, Pointer) else None
-    if element not in INTEGERS or segments.type is not DType.I32 or value.type is not element:
+    if element not in INTEGER_TYPES or segments.type is not DType.I32 or value.type is not element:
         raise UnreadError("a function of another form")
     assert isinstance(element, DType)
     order, ctx = search_context(element, room)
     sought = order.sought(variable(LANE))
-    machine = Finding(f, block, order, starts.key, room)
+    machine = SegmentSearch(f, block, order, starts.key, room)
     numbers = {segments.key: order.segments, value.key: sought}
     ends = machine.run(f.body, Path(ctx.given(order.covers(sought)), numbers))
     if ends or not machine.returned:
@@ -110,8 +109,8 @@ def check_call(e: Invoke, machine: Searching, path: Path) -> Poly:
     return found
 
 
-class Finding(Searching):
-    """One search, by one lane or by those of a whole warp."""
+class SegmentSearch(Searching):
+    """One search for a segment, executed symbolically: by one lane or by those of a whole warp."""
 
     def check_found(self, e: Expr, sought: Poly, path: Path) -> None:
         """Raises DifferenceError unless a result is the segment of what is sought."""
@@ -138,7 +137,7 @@ class Finding(Searching):
     # ---- lanes
 
     def statement(self, s: Stmt, path: Path) -> list[Path]:
-        if isinstance(s, Declare) and s.init is not None and s.const and s.type in INTEGERS:
+        if isinstance(s, Declare) and s.init is not None and s.const and s.type in INTEGER_TYPES:
             plain = s.init.arg if isinstance(s.init, Convert) else s.init
             if is_lane(s.init, self.block):
                 return [path.having(s.key, variable(LANE))]
@@ -150,7 +149,7 @@ class Finding(Searching):
         """`if (__activemask() != all)`: either side knows who is here."""
         match s.cond:
             case Operation(op="!=", args=(Invoke(name="__activemask", args=(), definition=None), mask)):
-                if path.apart or not _is_full(mask):
+                if path.apart or not is_full(mask):
                     raise UnreadError("active lanes in a function")
                 some = self.run(s.then, replace(path, apart=True))
                 all_ = self.run(s.orelse, replace(path, whole=True))
@@ -167,7 +166,7 @@ class Finding(Searching):
         return all(a.name != LANE for a in p.atoms())
 
     def _meet(self, mask: Expr, path: Path) -> None:
-        if not path.whole or path.apart or not _is_full(mask):
+        if not path.whole or path.apart or not is_full(mask):
             raise DifferenceError("lanes meet where not all of the warp are")
 
     def _voted(self, key: int, e: Invoke, path: Path) -> list[Path]:
@@ -219,10 +218,6 @@ def _before(order: Ordered, x: Poly, row: Poly) -> Formula:
 
 def _less(first: int, second: int, numbers: Numbers) -> Formula:
     return below(numbers[first], numbers[second])
-
-
-def _is_full(mask: Expr) -> bool:
-    return isinstance(mask, Number) and mask.value == FULL and type_of(mask) is DType.U32
 
 
 def _as_condition(e: Expr) -> Expr:

@@ -22,7 +22,7 @@ from evolve.validation.ordered import Ordered
 from evolve.validation.peers import ATOMICS
 from evolve.validation.polynomial import Poly, Ranges, constant, extreme, variable
 from evolve.validation.remembered import remembered
-from evolve.validation.searching import INTEGERS, Candidate, Numbers, Path, Searching, assigned
+from evolve.validation.searching import INTEGER_TYPES, Candidate, Numbers, Path, Searching, assigned
 from evolve.validation.text import (
     Address,
     Array,
@@ -78,7 +78,12 @@ def _check(f: Function, block: Shape) -> Gathered:
     value, starts, segments, first, target = f.params
     element = starts.type.element if isinstance(starts.type, Pointer) else None
     right = isinstance(value.type, Array) and len(value.type.extents) == 1 and f.references == {value.key}
-    if not right or element not in INTEGERS or segments.type is not DType.I32 or first.type is not DType.I64:
+    if (
+        not right
+        or element not in INTEGER_TYPES
+        or segments.type is not DType.I32
+        or first.type is not DType.I64
+    ):
         raise UnreadError("a function of another form")
     assert isinstance(value.type, Array) and isinstance(element, DType)
     dtype, number = value.type.element, value.type.extents[0]
@@ -239,12 +244,12 @@ class _Gathering(Searching):
         entry = variable("entry")
         ctx = path.ctx.ranging("entry", 1, max(1, number - 1))
         begin = {**path.numbers, s.var.key: constant(1)}
-        kept = self.that_hold(list(self.candidates(keys, path)), [replace(path, numbers=begin)])
+        kept = self.inductive(list(self.candidates(keys, path)), [replace(path, numbers=begin)])
         head = replace(path, ctx=ctx, numbers={**fresh, s.var.key: entry})
         head = replace(head, ghost=_Held("entries", entry, False))
         while True:
             ends = self.run(s.body, head.given(*(c(head.numbers) for c in kept)))
-            still = self.that_hold(kept, [self._next(e) for e in ends])
+            still = self.inductive(kept, [self._next(e) for e in ends])
             if len(still) == len(kept):
                 break
             kept = still

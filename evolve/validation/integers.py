@@ -10,8 +10,17 @@ from evolve.validation.text import Builtin, Convert, Expr, Number, Operation, ty
 from evolve.validation.verdict import UnreadError
 
 WARP = 32
+FULL_MASK = 0xFFFFFFFF
+"""All lanes of a warp."""
+MOST_TRIPS = 64
+"""Iterations of a loop that are followed one by one."""
 Shape = tuple[int, int, int]
 """Threads of a block along x, y and z, as it is launched."""
+
+
+def is_full(mask: Expr) -> bool:
+    """Whether a mask is written out and names all lanes of a warp."""
+    return isinstance(mask, Number) and mask.value == FULL_MASK and type_of(mask) is DType.U32
 
 
 def converted(value: Any, dtype: DType) -> Any:

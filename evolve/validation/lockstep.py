@@ -9,7 +9,7 @@ from typing import Any
 
 from evolve.ir.types import DType
 from evolve.validation.contributions import Mixed, combine, wrong
-from evolve.validation.integers import INTEGERS, WARP, converted, coordinate_of
+from evolve.validation.integers import INTEGERS, MOST_TRIPS, WARP, converted, coordinate_of
 from evolve.validation.scratch import Memory
 from evolve.validation.text import (
     Array,
@@ -37,7 +37,6 @@ from evolve.validation.text import (
 )
 from evolve.validation.verdict import UnreadError
 
-_MOST_TRIPS = 64
 _EXTREMES = {"fminf": "min", "fmin": "min", "fmaxf": "max", "fmax": "max"}
 
 
@@ -98,7 +97,7 @@ class Lockstep:
 
     def loop(self, s: Loop, names: dict[int, list[Any]]) -> None:
         self.statement(s.var, names, None)
-        for _ in range(_MOST_TRIPS):
+        for _ in range(MOST_TRIPS):
             goes_on = {bool(c) for c in self.value(s.cond, names)}
             if len(goes_on) != 1:
                 raise UnreadError("a loop that threads leave apart")

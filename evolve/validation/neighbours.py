@@ -14,11 +14,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from evolve.ir.types import DType
-from evolve.validation.integers import INTEGERS, WARP, Shape, is_lane, of_threads
+from evolve.validation.integers import INTEGERS, MOST_TRIPS, WARP, Shape, is_full, is_lane, of_threads
 from evolve.validation.lockstep import is_extreme
+from evolve.validation.parts import subexpressions
 from evolve.validation.peers import ATOMICS
 from evolve.validation.remembered import remembered
-from evolve.validation.state import subexpressions
 from evolve.validation.text import (
     Address,
     Assign,
@@ -40,12 +40,9 @@ from evolve.validation.text import (
     Pointer,
     Return,
     Stmt,
-    type_of,
 )
 from evolve.validation.verdict import DifferenceError, UnreadError
 
-FULL = 0xFFFFFFFF
-_MOST_TRIPS = 64
 _EXTREMES = {"fminf": "min", "fmin": "min", "fmaxf": "max", "fmax": "max"}
 _LANES = np.arange(WARP)
 _OWN = np.left_shift(np.uint64(1), _LANES.astype(np.uint64))
@@ -165,7 +162,7 @@ class _Run:
             not isinstance(mask, Invoke)
             or mask.name != "__activemask"
             or mask.definition
-            or not _is_full(full)
+            or not is_full(full)
         ):
             raise UnreadError("a function of another form")
         if len(s.then) != 2 or not isinstance(s.then[1], Return) or s.then[1].value is not None:
@@ -210,7 +207,7 @@ class _Run:
 
     def loop(self, s: Loop) -> None:
         self.statement(s.var, None)
-        for _ in range(_MOST_TRIPS):
+        for _ in range(MOST_TRIPS):
             goes_on = self.truth(s.cond, None)
             if (goes_on == NO).all():
                 return
@@ -316,7 +313,7 @@ class _Run:
         if e.name in _EXTREMES:
             a, b = (self.value(x, when) for x in e.args)
             return self.mixed(_EXTREMES[e.name], a, b)
-        if when is not None or not e.args or not _is_full(e.args[0]):
+        if when is not None or not e.args or not is_full(e.args[0]):
             raise DifferenceError("lanes meet where not all of the warp are")
         if e.name == "__all_sync":
             return self.voted(self.value(e.args[1], when))
@@ -348,10 +345,6 @@ class _Run:
             raise DifferenceError("a vote that does not ask whether cells are in order")
         self.asked = True
         return _Truth(np.full(WARP, NO if self.inside is None else YES))
-
-
-def _is_full(mask: Expr) -> bool:
-    return isinstance(mask, Number) and mask.value == FULL and type_of(mask) is DType.U32
 
 
 def _is_float(e: Conditional) -> bool:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import permutations
 
 from evolve.validation.context import Context
-from evolve.validation.differences import contradict
+from evolve.validation.difference_bounds import contradict
 from evolve.validation.formula import Compare, Every, Formula, Some, at_least, atoms, below, negation
 from evolve.validation.polynomial import Atom, Interval, Monomial, Poly, Ranges, atom, bounds, constant
 

@@ -13,8 +13,8 @@ from evolve.ir.types import DType
 from evolve.validation.contributions import Mixed, wrong
 from evolve.validation.integers import WARP, Shape, is_lane, of_threads
 from evolve.validation.lockstep import Lockstep
+from evolve.validation.parts import subexpressions
 from evolve.validation.remembered import remembered
-from evolve.validation.state import subexpressions
 from evolve.validation.text import (
     Address,
     Assign,

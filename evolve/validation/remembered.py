@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from evolve.validation.integers import Shape
-from evolve.validation.text import Function, Invoke
+from evolve.validation.parts import calls_in
+from evolve.validation.text import Function
 from evolve.validation.verdict import DifferenceError, UnreadError
 
 Found = TypeVar("Found")
@@ -32,17 +33,4 @@ def remembered(what: str, f: Function, block: Shape, find: Callable[[], Found]) 
 
 def whole_text(f: Function) -> str:
     """The text of a function and of those that it calls."""
-    return "\n".join([f.text, *(whole_text(g) for g in _called(f.body))])
-
-
-def _called(part: Any) -> Iterator[Function]:
-    if isinstance(part, tuple):
-        for x in part:
-            yield from _called(x)
-    elif isinstance(part, Invoke):
-        if part.definition is not None:
-            yield part.definition
-        yield from _called(part.args)
-    elif hasattr(part, "__dataclass_fields__") and not isinstance(part, Function):
-        for name in part.__dataclass_fields__:
-            yield from _called(getattr(part, name))
+    return "\n".join([f.text, *(whole_text(c.definition) for c in calls_in(f.body) if c.definition)])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
+from evolve.validation.parts import calls_in
 from evolve.validation.text import (
     Branch,
     Declare,
@@ -53,16 +53,9 @@ def _after(body: Sequence[Stmt], used: frozenset[int], shared: frozenset[int]) -
     return used
 
 
-def _calls(part: Any) -> Iterator[Invoke]:
+def _calls(s: Stmt) -> Iterator[Invoke]:
     # What gives no value has no memory of its own: it updates the kernel's.
-    if isinstance(part, Invoke) and part.definition is not None and part.type is not None:
-        yield part
-    if isinstance(part, tuple):
-        for x in part:
-            yield from _calls(x)
-    elif hasattr(part, "__dataclass_fields__") and not isinstance(part, Function):
-        for name in part.__dataclass_fields__:
-            yield from _calls(getattr(part, name))
+    return (call for call in calls_in(s) if call.type is not None)
 
 
 def _memory(call: Invoke) -> Iterator[int]:

@@ -1,9 +1,9 @@
 """Device functions that search a nondecreasing array, shown by invariants of their loops.
 
-Paths through a function are followed with symbols for its integers. What holds at the head of a loop is
-found by trying: of candidates those are kept that hold on entry and that the body keeps. Each loop must end,
-as some difference of its variables shows. An element that is read must be there, and arithmetic must fit its
-type.
+Symbolic execution: paths through a function are followed with symbols for its integers. A loop's invariant is
+the largest inductive set of candidates, found as Houdini finds it: those that do not hold on entry or that
+the body does not keep are dropped, until none is. Each loop must end, by a ranking function: some difference
+of its variables. An element that is read must be there, and arithmetic must fit its type.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Any
 from evolve.ir.types import DType
 from evolve.validation.context import Context
 from evolve.validation.formula import Every, Formula, Some, at_least, below, equal, negation
-from evolve.validation.integers import Shape
+from evolve.validation.integers import MOST_TRIPS, Shape
 from evolve.validation.ordered import Ordered
+from evolve.validation.parts import names_in
 from evolve.validation.polynomial import Poly, bounds, constant, extreme, variable
 from evolve.validation.text import (
     Assign,
@@ -40,8 +41,7 @@ from evolve.validation.text import (
 )
 from evolve.validation.verdict import UnreadError
 
-FULL = 0xFFFFFFFF
-INTEGERS = (DType.I32, DType.I64)
+INTEGER_TYPES = (DType.I32, DType.I64)
 _COMPARED: dict[str, Callable[[Poly, Poly], Formula]] = {
     "<": below,
     "<=": lambda a, b: at_least(b, a),
@@ -50,7 +50,6 @@ _COMPARED: dict[str, Callable[[Poly, Poly], Formula]] = {
     "==": equal,
     "!=": lambda a, b: negation(equal(a, b)),
 }
-_MOST_TRIPS = 64
 _MOST_ROUNDS = 32
 
 Numbers = Mapping[int, Poly]
@@ -83,7 +82,7 @@ class Path:
 
 
 class Searching:
-    """One function's run on symbols. Raises UnreadError for what is not shown."""
+    """One function executed symbolically. Raises UnreadError for what is not shown."""
 
     def __init__(self, f: Function, block: Shape, order: Ordered, starts: int, room: int) -> None:
         self.f, self.block, self.order, self.starts, self.room = f, block, order, starts, room
@@ -101,9 +100,9 @@ class Searching:
 
     def statement(self, s: Stmt, path: Path) -> list[Path]:
         match s:
-            case Declare() if s.init is not None and s.type in INTEGERS and not s.shared:
+            case Declare() if s.init is not None and s.type in INTEGER_TYPES and not s.shared:
                 return self.put(s.key, s.init, path)
-            case Assign(target=Name() as name) if type_of(name) in INTEGERS:
+            case Assign(target=Name() as name) if type_of(name) in INTEGER_TYPES:
                 value = s.value
                 if s.op:
                     value = Operation(s.op, (name, s.value), name.type)
@@ -152,7 +151,7 @@ class Searching:
         assert s.var.init is not None
         (here,) = self.put(s.var.key, s.var.init, path)
         paths = [here]
-        for _ in range(_MOST_TRIPS):
+        for _ in range(MOST_TRIPS):
             goes_on = {self._decided(s.cond, p) for p in paths}
             if goes_on == {False}:
                 return paths
@@ -183,7 +182,7 @@ class Searching:
         found = list(self.candidates(keys, path))
         if s.after:
             found.append(lambda numbers: self.formula(s.cond, replace(head, numbers=numbers)))
-        kept = self.that_hold(found, [path])
+        kept = self.inductive(found, [path])
         apart = path.apart
         for _ in range(_MOST_ROUNDS):
             here = replace(head, apart=apart).given(*(c(fresh) for c in kept))
@@ -200,11 +199,11 @@ class Searching:
             if not apart and any(e.varying & {*keys} for e in ends):
                 apart = True  # what they part over decides when they leave
                 continue
-            still = self.that_hold(kept, again)
+            still = self.inductive(kept, again)
             if len(still) < len(kept):
                 kept = still
                 continue
-            self._check_ends(keys, here.given(*(() if s.after else (cond,))), again)
+            self._check_ranked(keys, here.given(*(() if s.after else (cond,))), again)
             left = (
                 [e.given(negation(self.formula(s.cond, e))) for e in ends]
                 if s.after
@@ -214,8 +213,8 @@ class Searching:
             return [replace(e, apart=path.apart, varying=e.varying | varying) for e in left]
         raise UnreadError("a loop whose invariant is not found")
 
-    def that_hold(self, found: Sequence[Candidate], paths: Sequence[Path]) -> list[Candidate]:
-        """Those of the candidates that hold on all paths, each after those before it."""
+    def inductive(self, found: Sequence[Candidate], paths: Sequence[Path]) -> list[Candidate]:
+        """A round of Houdini: the candidates that hold on all paths, each after those before it."""
         lost = set[int]()
         for path in paths:
             ctx = path.ctx
@@ -227,8 +226,8 @@ class Searching:
                     lost.add(i)
         return [c for i, c in enumerate(found) if i not in lost]
 
-    def _check_ends(self, keys: Sequence[int], head: Path, ends: Sequence[Path]) -> None:
-        """Some difference of variables is not negative where the loop goes on, and less each time."""
+    def _check_ranked(self, keys: Sequence[int], head: Path, ends: Sequence[Path]) -> None:
+        """A ranking function: some difference not negative where the loop goes on, and less each time."""
 
         def difference(a: int | None, b: int | None, numbers: Numbers) -> Poly:
             first, second = (self.order.segments if k is None else numbers[k] for k in (a, b))
@@ -280,9 +279,9 @@ class Searching:
                 return constant(value)
             case Name() if e.key in path.numbers:
                 return path.numbers[e.key]
-            case Convert() if e.type in INTEGERS and type_of(e.arg) in INTEGERS:
+            case Convert() if e.type in INTEGER_TYPES and type_of(e.arg) in INTEGER_TYPES:
                 return self._fits(self.number(e.arg, path), e.type, path)
-            case Operation(op="+" | "-" | "*" | "/" | "%", args=(left, right)) if e.type in INTEGERS:
+            case Operation(op="+" | "-" | "*" | "/" | "%", args=(left, right)) if e.type in INTEGER_TYPES:
                 a, b = self.number(left, path), self.number(right, path)
                 return self._fits(self._operation(e.op, a, b, path), e.type, path)
             case Element() if e.base.key == self.starts:
@@ -339,7 +338,7 @@ class Searching:
                 return Some((f, self.formula(right, path.given(negation(f)))))
             case Operation(op="not", args=(arg,)):
                 return negation(self.formula(arg, path))
-            case Operation(args=(left, right)) if e.op in _COMPARED and type_of(left) in INTEGERS:
+            case Operation(args=(left, right)) if e.op in _COMPARED and type_of(left) in INTEGER_TYPES:
                 return _COMPARED[e.op](self.number(left, path), self.number(right, path))
             case _:
                 raise UnreadError("a condition of another form in a function")
@@ -347,7 +346,7 @@ class Searching:
     @staticmethod
     def integers(body: Sequence[Stmt]) -> set[int]:
         """Integer variables that statements assign to."""
-        return {n.key for n in targets(body) if n.type in INTEGERS}
+        return {n.key for n in targets(body) if n.type in INTEGER_TYPES}
 
 
 def of(key: int, said: Callable[[Poly], Formula]) -> Candidate:
@@ -387,15 +386,3 @@ def targets(body: Sequence[Stmt]) -> Iterator[Name]:
 def assigned(body: Sequence[Stmt]) -> set[int]:
     """Keys of these."""
     return {n.key for n in targets(body)}
-
-
-def names_in(part: Any) -> Iterator[Name]:
-    """Variables of an expression."""
-    if isinstance(part, Name):
-        yield part
-    elif isinstance(part, tuple):
-        for x in part:
-            yield from names_in(x)
-    elif hasattr(part, "__dataclass_fields__") and not isinstance(part, Function):
-        for field in part.__dataclass_fields__:
-            yield from names_in(getattr(part, field))

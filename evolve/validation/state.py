@@ -9,21 +9,16 @@ from evolve.ir.kernel import Kernel
 from evolve.ir.stmt import Buffer
 from evolve.ir.types import LoopKind
 from evolve.validation.context import Context
+from evolve.validation.parts import subexpressions
 from evolve.validation.places import Places
 from evolve.validation.polynomial import Poly
 from evolve.validation.text import (
-    Address,
-    Assign,
-    Conditional,
-    Convert,
     Declare,
     Element,
     Expr,
     Invoke,
     Lane,
     Name,
-    Operation,
-    Wide,
 )
 from evolve.validation.verdict import DifferenceError, UnreadError
 from evolve.validation.widths import Widths
@@ -246,31 +241,6 @@ class State:
 
 def _calls(alias: Alias) -> bool:
     return any(isinstance(x, Invoke) for v in alias.values if v is not None for x in subexpressions(v))
-
-
-def subexpressions(e: Expr) -> Iterator[Expr]:
-    yield e
-    match e:
-        case Operation() | Invoke():
-            parts: tuple[Expr, ...] = e.args
-        case Conditional():
-            parts = (e.cond, e.then, e.orelse)
-        case Convert():
-            parts = (e.arg,)
-        case Element():
-            parts = e.indices
-        case Wide():
-            parts = (e.first,)
-        case Lane():
-            parts = (e.vector,)
-        case Address():
-            parts = (e.of,)
-        case Assign():
-            parts = (e.target, e.value)
-        case _:
-            parts = ()
-    for x in parts:
-        yield from subexpressions(x)
 
 
 Environment = Mapping[str, Poly]

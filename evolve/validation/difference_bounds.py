@@ -1,4 +1,7 @@
-"""Facts about differences of two numbers, and whether they contradict one another."""
+"""Difference-bound constraints, `a <= b + c`, and whether they contradict one another.
+
+The matrix is a list of edges: most facts bound few of the differences.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ ZERO: Monomial = ()
 def contradict(facts: Iterable[Formula], ranges: Ranges) -> bool:
     """Whether the differences among the facts, products and elements being numbers each, cannot all be so.
 
-    What goes around in them and comes to less than nothing is a contradiction: Bellman and Ford's search.
+    A negative cycle is a contradiction: Bellman and Ford's search finds it.
     """
     edges = [e for f in facts if isinstance(f, Compare) for e in _edges(f)]
     nodes = {n for a, b, _ in edges for n in (a, b)} | {ZERO}
