@@ -28,10 +28,10 @@ it checks a cheap local precondition and leaves it to `evolve.legality` whether 
 `moves`       the statements whose preconditions hold next; which to try a primitive's description says, by
               rules that `domains` reads off the kernel (`view`); dependences seen at a glance (`order`)
               are not offered to be broken
-`fits`        what a block holds must stay so: of what a statement says that it takes (`call`), else of
-              its result, which is asked where it `changes` a `launched` kernel (`taken`, `held`)
+`fits`        limits of a block, which must stay met: by what a statement says that it takes (`call`), else by
+              its result, looked at where it `changes` a `launched` kernel (`taken`; `ownership` of registers)
 `patterns`    statements that stand for programs; `shapes` what they ask of a kernel
 `call`        arguments resolved against a kernel, and the table of primitives
-`names`       what a program's names mean; `edit` finding, replacing, tidying; `naming` rewriting what names a
-              buffer; `places` where a copy may stand; `once` what is asked of a kernel many times
+`names`       what a program's names mean; `edit` finding, replacing, tidying; `rewriting` uses of a buffer;
+              `places` where a copy may stand; `once` memoization by kernel
 """

@@ -28,7 +28,7 @@ from evolve.ir.visit import (
     variables,
     walk,
 )
-from evolve.transforms.naming import rewrite_naming
+from evolve.transforms.rewriting import rewrite_naming
 
 
 def replace_loop(kernel: Kernel, name: str, f: Callable[[For], Stmt | tuple[Stmt, ...]]) -> Kernel:

@@ -1,4 +1,4 @@
-"""Whether a block as it stands could run: threads, shared memory, a grid, registers with an owner each.
+"""Resource limits: whether a block as it stands could run. Threads, shared memory, grid, owners of registers.
 
 Cheap questions of the IR alone, no proof. They are asked of the results of next moves, so that few of them
 are refused later.
@@ -17,8 +17,8 @@ from evolve.ir.visit import variables
 from evolve.target.limits import GRID_MOST, REGISTERS_MOST, WARP, shared_bytes
 from evolve.transforms.call import Begun, Copied, Shared, loop_of
 from evolve.transforms.edit import loop_at, loops_in
-from evolve.transforms.held import Registers, axes_around, own_registers
 from evolve.transforms.launched import Launched
+from evolve.transforms.ownership import Registers, axes_around, own_registers
 from evolve.transforms.taken import bytes_of, taken
 from evolve.transforms.view import MoveLimits, constant_of, iterations
 

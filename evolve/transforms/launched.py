@@ -1,4 +1,4 @@
-"""What one launch takes of a block, as far as a next move may change it.
+"""Resources that one launch takes of a block, updated incrementally after a move.
 
 What a launch shares with the one that it was made from is taken over from there.
 """
@@ -16,7 +16,7 @@ from evolve.ir.types import LoopKind
 from evolve.ir.visit import Site
 from evolve.transforms.changes import Changes, changes
 from evolve.transforms.edit import loop_at
-from evolve.transforms.held import Registers, Spot, Use, names_of, spot_of
+from evolve.transforms.ownership import Registers, Spot, Use, names_of, spot_of
 from evolve.transforms.taken import Taken, named, taken, taken_by
 from evolve.transforms.view import axis_extents, constant_of
 

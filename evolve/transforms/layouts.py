@@ -19,7 +19,7 @@ from evolve.ir.types import LoopKind, Space
 from evolve.ir.visit import leaves
 from evolve.transforms.call import Call, Checked, transform
 from evolve.transforms.edit import constant_extent
-from evolve.transforms.naming import loading, rewrite_naming
+from evolve.transforms.rewriting import loading, rewrite_naming
 from evolve.transforms.taken import bytes_of
 
 T = TypeVar("T")

@@ -30,9 +30,9 @@ from evolve.transforms.edit import (
     touched,
 )
 from evolve.transforms.names import claim, taken_names
-from evolve.transforms.naming import loading, rewrite_naming
 from evolve.transforms.once import once
 from evolve.transforms.places import check_runs_in_order, check_scope
+from evolve.transforms.rewriting import loading, rewrite_naming
 from evolve.transforms.window import Reach, Window, aligned, check_inside, swept, window_of
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""What the names in a program mean: loops, groups of loops, buffers."""
+"""Name resolution: what the names in a program mean, loops, groups of loops, buffers."""
 
 from __future__ import annotations
 

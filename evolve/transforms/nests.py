@@ -23,7 +23,7 @@ from evolve.transforms.call import Call, Checked, Result, loop_of, transform
 from evolve.transforms.edit import conflict, extent_at, loop_at, replace_loop, sites, touched
 from evolve.transforms.loops import Chain, build_chain, chain_from, outermost_of, with_inner_guards
 from evolve.transforms.names import taken_names
-from evolve.transforms.naming import loading, rewrite_naming
+from evolve.transforms.rewriting import loading, rewrite_naming
 
 
 @transform("jam")

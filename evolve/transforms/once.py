@@ -1,4 +1,4 @@
-"""What several statements ask of one kernel, found once."""
+"""Memoization by kernel: what several statements ask of the last few, each found once."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ from evolve.transforms.call import Call, Checked, Result, loop_of, transform
 from evolve.transforms.edit import declared_in, less, replace_loop, touched
 from evolve.transforms.memory import MAX_SHARED_BYTES
 from evolve.transforms.names import taken_names
-from evolve.transforms.naming import rewrite_naming
 from evolve.transforms.nests import with_leading
+from evolve.transforms.rewriting import rewrite_naming
 
 SEQUENTIAL = (LoopKind.SERIAL, LoopKind.PARALLEL, LoopKind.UNROLL)
 """Loops that a thread runs in order. Iterations that share versions are no longer parallel."""

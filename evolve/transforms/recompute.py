@@ -48,10 +48,10 @@ from evolve.transforms.edit import (
 from evolve.transforms.mapping import FREE
 from evolve.transforms.memory import copy_of, in_front
 from evolve.transforms.names import taken_names
-from evolve.transforms.naming import rewrite_naming, with_loads
 from evolve.transforms.once import once
 from evolve.transforms.places import check_runs_in_order, check_scope
 from evolve.transforms.producers import Producer, declaration, producers
+from evolve.transforms.rewriting import rewrite_naming, with_loads
 from evolve.transforms.window import Reach, Window, swept, window_of
 
 

@@ -12,7 +12,7 @@ from evolve.ir.types import Space
 from evolve.ir.visit import Site
 from evolve.transforms.call import Call, Result, transform
 from evolve.transforms.edit import all_sites, loops_gone, without_buffer
-from evolve.transforms.naming import with_loads
+from evolve.transforms.rewriting import with_loads
 
 
 @transform("reuse")

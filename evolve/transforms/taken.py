@@ -1,4 +1,4 @@
-"""What a statement and all inside it take: of a block and of the grid, and which buffers they name.
+"""Resources that a statement and all inside it take, of a block and of the grid; the buffers that it names.
 
 Remembered by object: a kernel shares most statements with what it was made from, and what a few hundred next
 moves leave is asked about one after the other.

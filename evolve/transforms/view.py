@@ -1,4 +1,4 @@
-"""A kernel as the next moves look at it: its loops, their extents, where buffers lie, what a block takes."""
+"""A kernel's features that the enumeration of moves asks: loops, extents, places of buffers, resources."""
 
 from __future__ import annotations
 

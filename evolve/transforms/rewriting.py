@@ -1,4 +1,4 @@
-"""Rewriting what names one buffer: what does not is not looked into, and stays the same object."""
+"""Rewriting the statements that name one buffer. Others are not looked into, and stay the same objects."""
 
 from __future__ import annotations
 

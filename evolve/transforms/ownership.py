@@ -1,4 +1,4 @@
-"""Who holds a register buffer: each thread its own, or the threads of some axes parts of it."""
+"""Who owns the elements of a register buffer: each thread its own, or threads of some axes parts of it."""
 
 from __future__ import annotations
 
