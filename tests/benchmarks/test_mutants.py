@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.prover import mutants
+from benchmarks.prover import mutants, mutation
 
 
 def test_equivalent_are_mutants_that_are_there() -> None:
-    there = {m.id for name in (*mutants.MODULES, *mutants.FRONTEND) for m in mutants.mutants(name)}
+    there = {m.id for name in (*mutation.MODULES, *mutation.FRONTEND) for m in mutation.mutants(name)}
     assert set(mutants.EQUIVALENT) <= there
 
 
@@ -26,5 +26,5 @@ def test_an_entry_of_what_is_no_mutant_is_an_error(
 
 
 def test_a_mutant_is_made_of_its_own_module_whatever_was_read_since() -> None:
-    made = [m for name in mutants.MODULES for m in mutants.mutants(name)]
-    assert all(mutants.code_of(m) for m in made if m.module in ("limits", "schedule", "order"))
+    made = [m for name in mutation.MODULES for m in mutation.mutants(name)]
+    assert all(mutation.code_of(m) for m in made if m.module in ("limits", "schedule", "order"))
