@@ -294,7 +294,7 @@ class _Executor(Variables):
         """
         assert head.stride_axis is not None
         (start,) = head.start.names()
-        sweep = Sweep(head.name, head.stride_axis, start, s.line)
+        sweep = Sweep(head.name, head.stride_axis, start, head.extent, s.line)
         if self._loops or self._out:
             raise RefusalError(s.line, "grid-stride loop", "it must be the whole kernel")
         if any(other.axis == sweep.axis for other in self._thread.sweeps):

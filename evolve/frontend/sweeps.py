@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from evolve.frontend.polynomial import Poly, variable
+from evolve.frontend.polynomial import ONE, Poly, variable
+from evolve.frontend.prove import facts_of, negate
 from evolve.frontend.refuse import RefusalError
 from evolve.frontend.tidy import substitute, used
 from evolve.frontend.values import AXES, thread_names
 from evolve.frontend.variables import Obligation, Step, Sweep, Thread
+from evolve.ir.expr import conjunction
+from evolve.ir.scope import conjuncts
 from evolve.ir.stmt import Block, For, If, Reduce, Stmt, Store
 from evolve.ir.visit import Site, local_buffers, map_stmt_exprs, variables, walk
 
@@ -27,6 +30,8 @@ def settle_sweeps(thread: Thread) -> None:
     """
     if not thread.sweeps:
         return
+    for sweep in thread.sweeps:
+        thread.body = list(_entered(tuple(thread.body), sweep))
     registers = local_buffers(Block(tuple(thread.body)))
     for site in walk(Block(tuple(thread.body))):
         for sweep in thread.sweeps:
@@ -37,6 +42,26 @@ def settle_sweeps(thread: Thread) -> None:
     thread.names = [(name, p) for name, p in thread.names if not own & p.names()]
     _rename(thread, {sweep.index: variable(sweep.start) for sweep in thread.sweeps})
     thread.strided |= {sweep.start for sweep in thread.sweeps}
+
+
+def _entered(stmts: tuple[Stmt, ...], sweep: Sweep) -> tuple[Stmt, ...]:
+    """Without a guard around the loop that asks of its start what it asks itself: `if (i >= n) return;`."""
+    asked = (sweep.bound - ONE - variable(sweep.start),)
+    if sweep.bound.reads:
+        return stmts
+    out: list[Stmt] = []
+    for s in stmts:
+        if isinstance(s, If) and sweep.index in used([s]) - _mentioned(s):
+            cond, inside, beside = s.cond, s.body, s.orelse
+            if sweep.index in used(beside.stmts):
+                cond, inside, beside = negate(cond), beside, inside
+            if not beside.stmts:
+                rest = tuple(t for t in conjuncts((cond,)) if facts_of(t) != asked)
+                inner = Block(_entered(inside.stmts, sweep))
+                out += [If(conjunction(rest), inner, span=s.span)] if rest else inner.stmts
+                continue
+        out.append(s)
+    return tuple(out)
 
 
 def _check_index(site: Site, sweep: Sweep, thread: Thread) -> None:

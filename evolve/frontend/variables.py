@@ -69,12 +69,13 @@ class Slot:
 @dataclass(frozen=True)
 class Sweep:
     """A grid-stride loop: the source's name of its variable, the grid's axis (0 is x), the index that it
-    starts at (`$global.x`, `$blockIdx.x`) and its line.
+    starts at (`$global.x`, `$blockIdx.x`), its bound and its line.
     """
 
     name: str
     axis: int
     start: str
+    bound: Poly
     line: int
 
     @property

@@ -40,6 +40,9 @@ SAME = {
         f"{INDEX}{LOOP}{{ float t = 0; for (int r = 0; r < n; ++r) t += x[r * m + j]; y[j] = t; }}", FEW,
     ),
     "one sum": (f"{INDEX}{LOOP}atomicAdd(&z[0], x[j]);", FEW),
+    "a guard that the loop has too": (f"{INDEX}if (i < m && n > 5) {LOOP}y[j] = x[j];", FEW),
+    "an early return that the loop has too": (f"{INDEX}if (i >= m) return; {LOOP}y[j] = x[j];", FEW),
+    "an early return of blocks that the loop has too": (f"if (blockIdx.x >= n) return; {ROW}}}", FEW),
     "an index that nobody uses": (f"{INDEX}int twice = 2 * i; {LOOP}y[j] = x[j];", FEW),
     "rows by blocks, columns by threads": (f"{ROW}}}", FEW),
     "and what the first thread adds": (f"{ROW}if (threadIdx.x == 0) z[r] = 1.f; }}", FEW),
@@ -91,6 +94,15 @@ REFUSED = {
     "an early return": (f"{INDEX}if (i >= n) return;\n{LOOP}y[j] = x[j];", OWN, 3),
     "an early return of blocks": (f"{INDEX}if (blockIdx.x > 1) return;\n{LOOP}y[j] = x[j];", OWN, 3),
     "a guard around": (f"{INDEX}if (i < n)\n{LOOP}y[j] = x[j];", OWN, 3),
+    "a guard around that is nearly the loop's": (f"{INDEX}if (i < m - 1)\n{LOOP}y[j] = x[j];", OWN, 3),
+    "a return unless": (f"{INDEX}if (i < m) return;\n{LOOP}y[j] = x[j];", OWN, 3),
+    "a write beside the loop": (
+        f"{INDEX}if (i < m) {{ z[0] = 1.f;\n{LOOP}y[j] = x[j]; }}", "grid-stride loop", 4
+    ),
+    "a write beyond the loop": (f"{INDEX}if (i < m) {{\n{LOOP}y[j] = x[j];\nz[0] = 1.f; }}", "store", 6),
+    "a guard with another side": (
+        f"{INDEX}if (i < m) {LOOP}y[j] = x[j]; else\nz[0] = 1.f;", OWN, 3
+    ),
     "a bound": (f"{INDEX}{LOOP.replace('m;', 'm + i;')}y[j] = x[j];", OWN, 3),
     "a loop's bound inside": (f"{INDEX}{LOOP}for (int c = 0; c < i; ++c) atomicAdd(&y[j], x[c]);", OWN, 4),
     "a write of the first thread": (f"{COPY}if (i == 0) z[0] = 3.f;", OWN, 5),
