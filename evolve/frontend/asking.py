@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from evolve.frontend.polynomial import Poly, polynomial
-from evolve.ir.expr import Binary, BinaryOp, Cast, Const, Expr, Load, Unary, UnaryOp, Var
+from evolve.ir.expr import Binary, BinaryOp, Call, Cast, Const, Expr, Load, Unary, UnaryOp, Var
 from evolve.ir.printer import print_expr
 from evolve.ir.types import DType
 from evolve.ir.visit import loads
@@ -50,6 +50,11 @@ class Asking:
 
     def text(self, e: Expr, holds: bool) -> str | None:
         """Where a condition holds, or does not; None if there are no words for it."""
+        match e:
+            case Binary(lhs=Cast(arg=truth), rhs=Const(value=0), op=BinaryOp.EQ | BinaryOp.NE) if (
+                truth.dtype is DType.BOOL
+            ):  # as a number, which `isfinite` is
+                return self.text(truth, holds is (e.op is BinaryOp.NE))
         if isinstance(e, Binary) and e.op.is_comparison and not e.lhs.dtype.is_float:
             a, b = self._number(e.lhs), self._number(e.rhs)
             if a is not None and b is not None:
@@ -108,11 +113,24 @@ def _may_be_either(e: Expr) -> bool:
         return _may_be_either(e.arg)
     if not (isinstance(e, Binary) and e.op.is_comparison):
         return False
+    if _asks_what_kind(e):
+        return True
     for x, other in ((e.lhs, e.rhs), (e.rhs, e.lhs)):
         read = {y.buffer for y in loads(other)}
         if isinstance(_bare(x), Load) and not _is_extreme(other) and not {y.buffer for y in loads(x)} & read:
             return True
     return False
+
+
+def _asks_what_kind(e: Binary) -> bool:
+    """Whether it asks if a float that is read is a number, or finite: `isnan`, `isinf`, `isfinite`."""
+    match e:
+        case Binary(lhs=Load() as x, rhs=y, op=BinaryOp.EQ | BinaryOp.NE):
+            return x == y and x.dtype.is_float
+        case Binary(lhs=Call(fn="fabs", args=(Load(),)), rhs=Const(value=math.inf)):
+            return e.op in (BinaryOp.EQ, BinaryOp.NE, BinaryOp.LT, BinaryOp.GE)
+        case _:
+            return False
 
 
 def _bare(e: Expr) -> Expr:

@@ -35,6 +35,9 @@ LENGTHS = {
     "v[i] > 0.5f && v[i] > 0.5f": "n + 1",
     "u[i] > 7u": "n + 1",
     "t < m": "n + 1",
+    "isnan(v[i])": "n + 1",
+    "!isfinite(v[i])": "n + 1",
+    "isinf(v[i]) && t > 3": "n + 1",
 }
 NEVER = ("t > i && t < i", "t > 3 && !(t > 3)", "v[i] > 0.5f && !(v[i] > 0.5f)", "u[i] < 0u")
 NOTHING = (
@@ -44,7 +47,8 @@ NOTHING = (
     "t > 2147483647",
     "t > i && t * t < i",
     "t > 3 && idx[n - 1 - i] < 2",
-    "v[i] != v[i]",
+    "fabsf(v[i]) > INFINITY",
+    "isinf(v[i]) && isfinite(v[i])",
 )
 
 
