@@ -14,7 +14,7 @@ from evolve.ir.printer import print_expr
 from evolve.ir.scaled import rescaling
 from evolve.ir.visit import subexpressions
 from evolve.legality.instances import Statement
-from evolve.legality.pairing import MismatchError, compared
+from evolve.legality.pairing import MismatchError, compared, monoid_of
 from evolve.legality.proof import Finding, Proof, refuted
 from evolve.legality.witness import describe, sample_instance
 from evolve.workload.model import FAST_CONTRACTS
@@ -33,17 +33,17 @@ def check_equality(p: Proof) -> list[Finding]:
             witness = None
             if m.where is not None:
                 witness = sample_instance(p.target, m.where)
-            out.append(
-                refuted(
-                    "E-EXPR",
-                    f"{describe(st)} computes {print_expr(m.target)} where the source has "
-                    f"{print_expr(m.source)}",
-                    witness,
-                )
-            )
+            out.append(refuted("E-EXPR", _difference(st, src, m), witness))
     for st in p.target.statements:
         out += _new(p, st) + _rounded(p, st)
     return out
+
+
+def _difference(st: Statement, src: Statement, m: MismatchError) -> str:
+    """The expressions where they part, or the statements: one may store what the other adds."""
+    same = monoid_of(st.leaf) == monoid_of(src.leaf)
+    parted = f"computes {print_expr(m.target)} where the source has {print_expr(m.source)}"
+    return f"{describe(st)} {parted if same else f'stands for {describe(src)} of the source'}"
 
 
 def _rounded(p: Proof, st: Statement) -> list[Finding]:

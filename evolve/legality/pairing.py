@@ -67,7 +67,7 @@ def pair_loads(p: Proof, st: Statement, src: Statement) -> list[Pair]:
 def compared(p: Proof, st: Statement, src: Statement) -> Slots:
     """What comparing a statement with its origin shows. Raises MismatchError."""
     a, b = src.leaf, st.leaf
-    if _monoid(a) != _monoid(b):
+    if monoid_of(a) != monoid_of(b):
         raise MismatchError(a.value, b.value)
     if p.source.model.buffers[a.buffer].dtype is not p.target.buffers[b.buffer].dtype:
         raise MismatchError(a.value, b.value)
@@ -212,7 +212,7 @@ class _Comparison:
         self.slots.target += 1
 
 
-def _monoid(leaf: Leaf) -> Monoid | None:
+def monoid_of(leaf: Leaf) -> Monoid | None:
     """With what it updates its cell; None for a store."""
     return leaf.monoid if isinstance(leaf, Reduce) else None
 

@@ -49,6 +49,13 @@ def test_is_refuted(f: Forged) -> None:
     assert verdict.diagnostics[0].message
 
 
+def test_a_statement_of_another_kind_is_told_as_such() -> None:
+    (f,) = (f for f in FORGED if f.name == "minimum_for_a_sum")
+    message = prove(source(f.kernel).kernel, f.build()).diagnostics[0].message
+    target, _, original = message.partition(" stands for ")
+    assert "min=" in target and "sum=" in original, message
+
+
 @pytest.mark.parametrize("f", FORGED, ids=named)
 def test_execution_shows_it(f: Forged, cache: Path) -> None:
     out = run_kernel(source(f.kernel), f.build(), workload(f.kernel, f.sizes), cache)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from evolve.codegen.wrap import WIDTH
 from evolve.ir.poly import IslLimitError
 from evolve.validation import context
 from evolve.validation.launching import validate_launcher
+from evolve.validation.validate import validate
 from evolve.validation.verdict import TextStatus
 from tests.validation.suite import launcher, made, of, programs
 
@@ -27,6 +29,12 @@ def test_what_launches_every_program_is_proved() -> None:
         it = made(name)
         verdicts[name] = validate_launcher(it.module, it.rendered, f"{it.rendered.text}\n{launcher(it)}")
     assert {n: str(v) for n, v in verdicts.items() if not v.proved} == {}
+
+
+def test_a_module_without_variants_is_not_proved() -> None:
+    it = made(next(iter(programs())))
+    verdict = validate(replace(it.module, variants=()), replace(it.rendered, variants=()))
+    assert verdict.status is TextStatus.UNKNOWN
 
 
 def test_by_statement_differs_in_white_space_alone() -> None:
