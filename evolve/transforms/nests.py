@@ -43,8 +43,7 @@ def jam(call: Call) -> Checked:
     block = path[-1].body if path else kernel.body
     if not all(any(s is x for s in block.stmts) for x in (first, second)):
         raise RefusedError("E-JAM-APART", f"{first.var} and {second.var} are not side by side in one block")
-    a = next(i for i, s in enumerate(block.stmts) if s is first)
-    b = next(i for i, s in enumerate(block.stmts) if s is second)
+    a, b = ([s is x for s in block.stmts].index(True) for x in (first, second))
     if b < a:
         raise RefusedError("E-JAM-APART", f"{second.var} comes before {first.var}")
     ea, eb = extent_at(kernel, first.var), extent_at(kernel, second.var)
