@@ -28,7 +28,8 @@ def lifted_as_said(request: ProblemRequest) -> tuple[Lifted, Workload]:
     try:
         lifted = lift_()
     except CannotLiftError as refusal:
-        if _said(request) is None and _OF_A_LAUNCH.search(refusal.message):
+        swept = "grid-stride" in refusal.message  # refused whatever the launch is
+        if _said(request) is None and not swept and _OF_A_LAUNCH.search(refusal.message):
             refusal.hint = SAY_LAUNCH
         raise
     workload = _resolved(request, lifted)

@@ -116,3 +116,15 @@ def test_an_array_that_the_file_passes_twice_is_found_whoever_says_the_launch() 
     text = WHOLE + "\nvoid f(float *a, int n, int blocks) { k<<<blocks * 2 + n, 256>>>(a, a, n); }"
     with pytest.raises(EvolveError, match="passes the array a twice"):
         lifted_as_said(request(text, LAUNCH))
+
+
+def test_no_launch_is_asked_for_where_none_helps() -> None:
+    """What a thread gathers over a grid-stride loop depends on who runs which step, however many there are."""
+    partial = HEAD + (
+        "{ float s = 0.0f; int i = blockIdx.x * blockDim.x + threadIdx.x;"
+        "  for (int j = i; j < n; j += gridDim.x * blockDim.x) s += x[j]; y[i] = s; }"
+    )
+    for workload in (None, LAUNCH):
+        with pytest.raises(CannotLiftError, match="grid-stride") as caught:
+            lifted_as_said(request(partial, workload))
+        assert "[launch]" not in (caught.value.hint or "")
