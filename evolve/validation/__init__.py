@@ -22,5 +22,7 @@ Nothing here knows how the text was made: it imports no module of `codegen` that
              follows from its order, `difference_bounds` from constraints of differences
 `launching`  what picks a variant and launches it: `host` the function's tree, `guards` its conditions,
              `host_sizes` its arithmetic in 64 bits
+`witness`    numbers at which two sides differ, without which nothing that is computed is refuted;
+             `evaluation` in plain integers
 `verdict`    PROVED, REFUTED, UNKNOWN; `validate` a module: start here
 """

@@ -8,7 +8,7 @@ from evolve.ir.types import LoopKind
 from evolve.validation.combining import Effect, effect_of
 from evolve.validation.elements import same_element
 from evolve.validation.forms import spelled
-from evolve.validation.formula import at_least, below
+from evolve.validation.formula import Every, Some, at_least, below, negation
 from evolve.validation.items import Item, Total
 from evolve.validation.meaning import condition, index, kernel_index
 from evolve.validation.polynomial import Poly, constant, variable
@@ -27,6 +27,7 @@ from evolve.validation.text import (
 )
 from evolve.validation.values import combines, is_identity, same_value
 from evolve.validation.verdict import DifferenceError, UnreadError
+from evolve.validation.witness import happens, unequal
 
 THREAD_X = LoopKind.THREAD_X
 
@@ -78,12 +79,17 @@ def _partials(st: State, t: Expr, loop: For, step: Reduce, env: Environment, pla
     if extent == constant(width):
         same_value(st, t, step.value, inner, place)
         return
-    if not isinstance(t, Conditional) or not ctx.holds(below(extent, constant(width))):
-        raise DifferenceError(f"{loop.var} combines {extent.text} partials, the text {width}", place.line)
+    reason = f"{loop.var} combines {extent.text} partials, the text {width}"
+    if not isinstance(t, Conditional):
+        raise DifferenceError(reason, place.line)
+    if not ctx.holds(below(extent, constant(width))):
+        raise happens(ctx, at_least(extent, constant(width)), reason, place.line)
     f = condition(st, t.cond, place)
-    has, lacks = ctx.given(below(own, extent)), ctx.given(at_least(own, extent))
-    if not has.holds(f) or not lacks.excludes(f):
-        raise DifferenceError(f"{spelled(t.cond)} does not tell threads that have a partial", place.line)
+    own_is, own_not = below(own, extent), at_least(own, extent)
+    if not ctx.given(own_is).holds(f) or not ctx.given(own_not).excludes(f):
+        other = Some((Every((own_is, negation(f))), Every((own_not, f))))
+        reason = f"{spelled(t.cond)} does not tell threads that have a partial"
+        raise happens(ctx, other, reason, place.line)
     same_value(st, t.then, step.value, inner, place)
     if not is_identity(t.orelse, step.monoid, step.value.dtype):
         raise DifferenceError(f"{spelled(t.orelse)} is not neutral", place.line)
@@ -112,8 +118,9 @@ def _scratch(st: State, args: tuple[Expr, ...], effect: Effect, step: Reduce, pl
         if not isinstance(e, Element) or len(declared.extents) != 2 or declared.extents[0] < rows:
             raise DifferenceError(f"{base.name} has fewer than {rows} rows", place.line)
         own = _own_row(st)
-        if not place.context.same(index(st, e.indices[0], place), own):
-            raise DifferenceError(f"{spelled(e)} is not the thread's own row", place.line)
+        found = index(st, e.indices[0], place)
+        if not place.context.same(found, own):
+            raise unequal(place.context, found, own, f"{spelled(e)} is not the thread's own row", place.line)
     elif isinstance(e, Element) or len(declared.extents) != 1:
         raise UnreadError("memory of a collective", place.line)
     if declared.extents[-1] < effect.elements:

@@ -50,6 +50,10 @@ class Context:
     known: Known = field(default_factory=Known)
     operations: int = OPERATIONS
     """isl's for a question; beyond, nothing follows."""
+    asked: tuple[Formula, ...] = ()
+    """What is asked before a launch, of which proofs need less."""
+    ordered: Mapping[str, Poly] = field(default_factory=dict)
+    """For each of these arrays whose elements are in order, the number of the last."""
 
     def given(self, *more: Formula) -> Context:
         fresh = [x for f in more for x in conjuncts(f) if x not in self.facts and not is_opaque(x)]
@@ -100,7 +104,7 @@ class Context:
 
     def _empty(self, parts: Sequence[Formula]) -> bool:
         facts = self._near(parts)
-        text = _Text(self)
+        text = Text(self)
         body = " and ".join(f"({text.formula(x)})" for x in (*parts, *facts)) or "0 = 0"
         full = text.whole(body)
         if full not in self.known.answers:
@@ -158,7 +162,7 @@ def _narrowed(ranges: Mapping[str, Interval], facts: Sequence[Formula]) -> Mappi
     return out
 
 
-class _Text:
+class Text:
     """Formulas as isl's text. Atoms that it cannot express become parameters, with what is known of them."""
 
     def __init__(self, place: Context) -> None:

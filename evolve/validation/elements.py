@@ -25,6 +25,7 @@ from evolve.validation.polynomial import Poly, constant
 from evolve.validation.state import Environment, Local, Parameter, Place, Shared, State
 from evolve.validation.text import Array, Convert, Element, Expr, Invoke, Name
 from evolve.validation.verdict import DifferenceError, UnreadError
+from evolve.validation.witness import unequal
 
 
 def same_element(
@@ -83,8 +84,10 @@ def same_segments(st: State, starts: Name, segments: Expr, buffer: str, room: in
     if premise is None or buffer not in st.constants or len(b.extents) != 1:
         raise UnreadError(f"nothing says that {buffer} is in order", place.line)
     number = kernel_index(st, b.extents[0], {}, ctx).plus(-1)
-    if not ctx.same(index(st, segments, place), number):
-        raise DifferenceError(f"{spelled(segments)} is not how many segments {buffer} has", place.line)
+    found = index(st, segments, place)
+    if not ctx.same(found, number):
+        reason = f"{spelled(segments)} is not how many segments {buffer} has"
+        raise unequal(ctx, found, number, reason, place.line)
     low = kernel_index(st, premise.low, {}, ctx)
     if not ctx.holds(at_least(low, constant(0))) or not ctx.holds(at_least(number, constant(1))):
         raise UnreadError(f"{buffer} may begin below zero, or have no segment", place.line)
@@ -105,8 +108,10 @@ def _found(st: State, t: Expr, wanted: Find, env: Environment, place: Place) -> 
     # It is in a segment, so it is not too large for what the segments begin with.
     whole = isinstance(value, Convert) and value.type is st.buffers[wanted.buffer].dtype
     here = index(st, value.arg if whole and isinstance(value, Convert) else value, place)
-    if not place.context.same(here, kernel_index(st, wanted.value, env, place.context)):
-        raise DifferenceError(f"{spelled(value)} is not what the kernel searches for", place.line)
+    there = kernel_index(st, wanted.value, env, place.context)
+    if not place.context.same(here, there):
+        reason = f"{spelled(value)} is not what the kernel searches for"
+        raise unequal(place.context, here, there, reason, place.line)
 
 
 def same_subscript(
@@ -133,9 +138,10 @@ def same_subscript(
 
 def _elsewhere(
     name: str, p: Poly, buffer: str, indices: tuple[Term, ...], q: Poly, place: Place
-) -> DifferenceError:
+) -> DifferenceError | UnreadError:
     wanted = f"{buffer}[{', '.join(map(print_expr, indices))}]"
-    return DifferenceError(f"{name}[{p.text}] is not {wanted}, which is at {q.text}", place.line)
+    reason = f"{name}[{p.text}] is not {wanted}, which is at {q.text}"
+    return unequal(place.context, p, q, reason, place.line)
 
 
 def _same_place(

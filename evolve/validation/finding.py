@@ -113,13 +113,13 @@ class SegmentSearch(Searching):
     """One search for a segment, executed symbolically: by one lane or by those of a whole warp."""
 
     def check_found(self, e: Expr, sought: Poly, path: Path) -> None:
-        """Raises DifferenceError unless a result is the segment of what is sought."""
+        """Raises DifferenceError or UnreadError unless a result is the segment of what is sought."""
         if isinstance(e, Invoke):
             if check_call(e, self, path) != sought:
                 raise DifferenceError("another value is searched for")
             return
         if not self.order.follows(path.ctx, self.order.holds_at(sought, self.number(e, path))):
-            raise DifferenceError("the result is not shown to be the segment of the value")
+            raise UnreadError("the result is not shown to be the segment of the value")
 
     def candidates(self, keys: Sequence[int], path: Path) -> Iterator[Candidate]:
         order = self.order

@@ -164,7 +164,7 @@ class _Gathering(Searching):
             raise DifferenceError("an entry is counted twice, or another than that at hand")
         here = self.order.holds_at(self.begin + held.entry, path.numbers[self.row])
         if not self.order.follows(path.ctx, here):
-            raise DifferenceError("an entry is not shown to be in the segment")
+            raise UnreadError("an entry is not shown to be in the segment")
         return replace(path, ghost=replace(held, state="entries", counted=True))
 
     def combine(self, s: Assign, path: Path) -> Path:
@@ -212,11 +212,11 @@ class _Gathering(Searching):
         self.monoid = monoid
 
     def check_left_out(self, path: Path) -> None:
-        """Raises DifferenceError where the entry at hand is in a segment and was not counted."""
+        """Raises UnreadError where the entry at hand may be in a segment and was not counted."""
         held = path.ghost
         behind = at_least(self.begin + held.entry, self.order.element(self.order.segments))
         if not held.counted and not self.order.follows(path.ctx, behind):
-            raise DifferenceError("an entry is left out")
+            raise UnreadError("an entry may be left out")
 
     # ---- the entries
 

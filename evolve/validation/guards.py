@@ -20,6 +20,7 @@ from evolve.validation.meaning import kernel_condition, kernel_index
 from evolve.validation.polynomial import Poly, constant
 from evolve.validation.state import State
 from evolve.validation.verdict import DifferenceError
+from evolve.validation.witness import happens, unequal
 
 ALIGNED = 256
 """Bytes that memory from the driver begins at a multiple of."""
@@ -166,11 +167,11 @@ class Guards:
         given, needed = self.context.given(*asked), self.context.given(*formulas)
         for f in formulas:
             if not given.holds(f):
-                raise DifferenceError("the launch does not ask what a kernel needs")
+                raise happens(given, negation(f), "the launch does not ask what a kernel needs")
         for f in asked:
             beyond = isinstance(f, Compare) and f.poly.constant == int(BEYOND)
             if not beyond and not needed.holds(f):
-                raise DifferenceError("the launch asks more than the kernels need")
+                raise happens(needed, negation(f), "the launch asks more than the kernels need")
 
     def _same_data(self, e: Node, t: Term) -> bool:
         """Whether a condition on a parameter that is no size is the kernel's."""
@@ -202,8 +203,9 @@ class Guards:
             found = pairs.get(frozenset((a, b)))
             if found is None:
                 raise DifferenceError(f"{a} and {b} are not asked to be apart")
-            if not all(context.same(p, q) for p, q in zip(found, (lengths[a], lengths[b]), strict=True)):
-                raise DifferenceError(f"{a} and {b} are longer than is asked")
+            for p, q in zip(found, (lengths[a], lengths[b]), strict=True):
+                if not context.same(p, q):
+                    raise unequal(context, p, q, f"{a} and {b} are longer than is asked")
 
 
 def _marks(variant: Variant, made: RenderedVariant) -> set[tuple[object, ...]]:

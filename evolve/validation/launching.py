@@ -13,7 +13,7 @@ from evolve.ir.expr import Expr as Term
 from evolve.ir.kernel import Kernel, Module
 from evolve.ir.types import DType
 from evolve.validation.context import Context
-from evolve.validation.formula import below
+from evolve.validation.formula import below, negation
 from evolve.validation.guards import ALIGNED, Guards, conditions
 from evolve.validation.host import Asks, Declared, Does, Gives, Host, Node, Step, read_host
 from evolve.validation.host_sizes import HostSizes
@@ -21,6 +21,7 @@ from evolve.validation.meaning import kernel_index
 from evolve.validation.polynomial import Poly, constant, variable
 from evolve.validation.state import State
 from evolve.validation.verdict import DifferenceError, TextStatus, TextVerdict, UnreadError
+from evolve.validation.witness import happens, unequal, within_types
 
 KNOWN = {
     "8f153fb6cb8a60512bcd0ba2e2c955e206aa2202e957b1add109c2802dea26c3": "apart",
@@ -69,7 +70,7 @@ class _Launcher:
         sizes = {s.name: variable(s.name) for s in module.scalars if s.is_size}
         self.state = _state(kernel, sizes)
         self.sizes = HostSizes(module, self.state)
-        context = Context(dict.fromkeys(sizes, (None, None)))
+        context = Context(dict.fromkeys(sizes, (None, None)), asked=within_types(module.scalars))
         self.guards = Guards(module, self.state, self.sizes, context)
         self.types: dict[int, str] = {}
         self.stream = 0
@@ -201,13 +202,15 @@ class _Launcher:
                 raise UnreadError("scratch memory of another form", self.line)
             if d.type != f"{_TYPES[p.dtype]} *":
                 raise DifferenceError(f"{name} has another type", d.line)
-            if not context.same(self._offset(d.init, at, context), end):
-                raise DifferenceError(f"{name} lies where another array does", d.line)
+            begin = self._offset(d.init, at, context)
+            if not context.same(begin, end):
+                raise unequal(context, begin, end, f"{name} lies where another array does", d.line)
             self.guards.names[d.key] = name
             end = end + self._room(p, context)
         total = size[2] if size[0] == "cast" and size[1] == "unsigned long" else size
-        if not context.same(self.sizes.number(total, context), end):
-            raise DifferenceError("scratch memory of another size", self.line)
+        room = self.sizes.number(total, context)
+        if not context.same(room, end):
+            raise unequal(context, room, end, "scratch memory of another size", self.line)
         return error, at
 
     def _offset(self, e: Node, block: int, context: Context) -> Poly:
@@ -288,9 +291,12 @@ class _Launcher:
         sizes = [self.index(x, context) for x in launch.grid]
         wanted = [below(constant(0), p) for p in sizes]
         given, needed = context.given(*found), context.given(*wanted)
-        right = all(given.holds(f) for f in wanted) and all(needed.holds(f) for f in found)
-        if len(found) != len(asked) or not right:
-            raise DifferenceError(f"{launch.kernel} is launched under another condition", self.line)
+        reason = f"{launch.kernel} is launched under another condition"
+        if len(found) != len(asked):
+            raise DifferenceError(reason, self.line)
+        for here, f in (*((given, f) for f in wanted), *((needed, f) for f in found)):
+            if not here.holds(f):
+                raise happens(here, negation(f), reason, self.line)
         return given
 
     def _argument(self, e: Node) -> str:
@@ -307,8 +313,9 @@ class _Launcher:
             raise UnreadError(f"a {what} of another form", self.line)
         found = [self._dimension(x, context) for x in e[1]] + [constant(1)] * (3 - len(e[1]))
         for p, t in zip(found, wanted, strict=True):
-            if not context.same(p, self.index(t, context)):
-                raise DifferenceError(f"another {what}: {p.text}", self.line)
+            q = self.index(t, context)
+            if not context.same(p, q):
+                raise unequal(context, p, q, f"another {what}: {p.text}", self.line)
         return found
 
     def _dimension(self, e: Node, context: Context) -> Poly:

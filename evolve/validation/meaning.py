@@ -12,6 +12,7 @@ from evolve.validation.context import Context
 from evolve.validation.formula import (
     FALSE,
     TRUE,
+    Compare,
     Every,
     Formula,
     Opaque,
@@ -185,7 +186,7 @@ def condition(st: State, e: Expr, place: Place) -> Formula:
                     a, b = (index(st, x, place) for x in e.args)
                 except UnreadError:
                     return Opaque()
-                f = _compared(e.op, a, b)
+                f = compared(e.op, a, b)
                 _check_vanished(st, [a, b], atoms(f), place)
                 return f
             return Opaque()
@@ -193,14 +194,14 @@ def condition(st: State, e: Expr, place: Place) -> Formula:
             return Opaque()
 
 
-def _compared(op: str, a: Poly, b: Poly) -> Formula:
+def compared(op: str, a: Poly, b: Poly) -> Compare:
     return {
         "<": below(a, b),
         "<=": at_least(b, a),
         ">": below(b, a),
         ">=": at_least(a, b),
         "==": equal(a, b),
-        "!=": negation(equal(a, b)),
+        "!=": Compare(a - b, "!="),
     }[op]
 
 
@@ -278,7 +279,7 @@ def kernel_condition(st: State, e: Term, env: Environment, ctx: Context) -> Form
                 a, b = (kernel_index(st, x, env, ctx) for x in (e.lhs, e.rhs))
             except UnreadError:
                 return Opaque()
-            return _compared(e.op.value, a, b)
+            return compared(e.op.value, a, b)
         case _:
             return Opaque()
 

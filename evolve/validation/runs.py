@@ -29,6 +29,7 @@ from evolve.validation.polynomial import Poly, variable
 from evolve.validation.state import Place, State
 from evolve.validation.text import Array, Assign, Element, Evaluate, Invoke, Loop, Name, Number
 from evolve.validation.verdict import DifferenceError, UnreadError
+from evolve.validation.witness import unequal
 
 MOST = 1024
 """Entries of one thread."""
@@ -155,8 +156,9 @@ def updated_by_run(st: State, s: Assign | Evaluate, head: Item, place: Place) ->
     assert isinstance(value, Name) and isinstance(starts, Name) and isinstance(target, Name)
     _same_entries(st, value, run, place)
     low = same_segments(st, starts, segments, where.buffer, ROOM, place)
-    if not place.context.same(text_index(st, first, place), run.base):
-        raise DifferenceError(f"{call.name} begins at another entry", place.line)
+    begin = text_index(st, first, place)
+    if not place.context.same(begin, run.base):
+        raise unequal(place.context, begin, run.base, f"{call.name} begins at another entry", place.line)
     if not place.context.holds(at_least(run.base, low)):
         raise UnreadError("an entry that may be before all segments", place.line)
     same_array(st, target, update.buffer, place)

@@ -11,6 +11,7 @@ from evolve.ir.types import DType
 from evolve.validation.context import Context
 from evolve.validation.elements import same_element
 from evolve.validation.forms import spelled
+from evolve.validation.formula import equal, negation
 from evolve.validation.items import Item
 from evolve.validation.lanes import distinct, reads_of
 from evolve.validation.meaning import address
@@ -36,6 +37,7 @@ from evolve.validation.text import (
 from evolve.validation.updates import aggregated
 from evolve.validation.values import combines, same_value
 from evolve.validation.verdict import DifferenceError, UnreadError
+from evolve.validation.witness import happens
 
 _COPY = "__pipeline_memcpy_async"
 
@@ -77,7 +79,9 @@ def _check_aligned(st: State, w: Wide, place: Place) -> None:
     if base % size:
         raise DifferenceError(f"{w.first.base.name} is not aligned for {size} bytes", place.line)
     if not _divides(w.type.lanes, p, place.context):
-        raise DifferenceError(f"{spelled(w.first)} is not aligned for {size} bytes", place.line)
+        lanes = constant(w.type.lanes)
+        other = negation(equal(p, floor(p, lanes, place.context.ranges) * lanes))
+        raise happens(place.context, other, f"{spelled(w.first)} is not aligned for {size} bytes", place.line)
 
 
 def _divides(n: int, p: Poly, ctx: Context) -> bool:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from evolve.ir.stmt import Alloc, Block, For, If, Leaf, Reduce, Store
 from evolve.ir.types import Space
 from evolve.validation.context import Context
-from evolve.validation.formula import at_least, below, equal, is_opaque, negation
+from evolve.validation.formula import Every, Formula, at_least, below, equal, is_opaque, negation
 from evolve.validation.items import Item, Run
 from evolve.validation.meaning import kernel_condition, kernel_index
 from evolve.validation.polynomial import Poly, bounds, constant, variable
 from evolve.validation.state import AXES, GRID, Place, State
 from evolve.validation.verdict import DifferenceError, UnreadError
+from evolve.validation.witness import Witness, happens, unequal, unshown, witness
 
 
 class Upcoming:
@@ -67,14 +69,15 @@ class Upcoming:
         extent = kernel_index(st, s.extent, item.env, ctx)
         if s.kind.is_grid:
             if not ctx.same(extent, st.grid[s.kind]):
-                raise DifferenceError(
-                    f"{s.var} runs over {extent.text} blocks, launched are {st.grid[s.kind].text}"
-                )
+                launched = st.grid[s.kind]
+                reason = f"{s.var} runs over {extent.text} blocks, launched are {launched.text}"
+                raise unequal(ctx, launched, extent, reason)
             here = variable(s.kind.value)
             return replace(item, stmt=s.body, env={**item.env, s.var: here}, axes=item.axes | {s.kind})
         there = constant(st.block[s.kind])
         if not ctx.holds(at_least(there, extent)):
-            raise DifferenceError(f"{s.var} needs {extent.text} threads, a block has {there.text}")
+            reason = f"{s.var} needs {extent.text} threads, a block has {there.text}"
+            raise happens(ctx, below(there, extent), reason)
         here = variable(s.kind.value) if st.block[s.kind] > 1 else constant(0)
         env, axes = {**item.env, s.var: here}, item.axes | {s.kind}
         return Item(s.body, env, axes, (below(here, extent),), item.root)
@@ -121,7 +124,44 @@ class Upcoming:
             return True
         return False
 
-    def dead(self, item: Item, ctx: Context) -> bool:
+    def unmatched(
+        self, head: Item | None, place: Place, reason: str, *differ: Formula
+    ) -> DifferenceError | UnreadError:
+        """What to raise where the text does something else than the first item, which is to happen at some
+        point, and, where conditions or the length of a loop decide it, not at another. What else is to be
+        possible: `differ`."""
+        if head is None:
+            return DifferenceError(reason, place.line)
+        ctx = place.context
+        found = self.alive(head, ctx)
+        if found is None or any(witness(ctx, f) is None for f in (*self._deciding(head, ctx), *differ)):
+            return unshown(ctx, reason, place.line)
+        return DifferenceError(f"{reason}{found.at()}", place.line)
+
+    def _deciding(self, head: Item, ctx: Context) -> list[Formula]:
+        """What must be possible, or the item would always be the same."""
+        s = head.stmt
+        if head.guards:
+            return [negation(Every(head.guards))]
+        if isinstance(s, For) and not s.kind.is_combine:
+            return [negation(equal(kernel_index(self.state, s.extent, head.env, ctx), constant(1)))]
+        f = kernel_condition(self.state, s.cond, head.env, ctx) if isinstance(s, If) else Every()
+        return [f, negation(f)] if isinstance(s, If) and not is_opaque(f) else []
+
+    def alive(self, item: Item, ctx: Context) -> Witness | None:
+        """A point at which something of an item happens."""
+        found: list[Witness] = []
+
+        def nowhere(here: Context) -> bool:
+            point = witness(here)
+            found.extend([] if point is None else [point])
+            return point is None
+
+        return None if self.dead(item, ctx, nowhere) else found[-1]
+
+    def dead(
+        self, item: Item, ctx: Context, nowhere: Callable[[Context], bool] = lambda here: here.is_empty
+    ) -> bool:
         """Whether nothing of an item happens here."""
         if not item.settled:
             item = next(iter(self._settled(item) or (item,)))
@@ -131,26 +171,27 @@ class Upcoming:
         st, s = self.state, item.stmt
         match s:
             case Block():
-                return all(self.dead(replace(item, stmt=x, settled=False), ctx) for x in s.stmts)
+                return all(self.dead(replace(item, stmt=x, settled=False), ctx, nowhere) for x in s.stmts)
             case Alloc():
                 return True
             case Store(prefetch=True):
                 return True
             case For() if s.kind.is_grid or s.kind.is_thread:
-                return self.dead(self._bound(item, s, ctx), ctx)
+                return self.dead(self._bound(item, s, ctx), ctx, nowhere)
             case For() if s.kind.is_combine:
-                return ctx.is_empty
+                return nowhere(ctx)
             case For():
                 extent = kernel_index(st, s.extent, item.env, ctx)
                 v, inner = self.counted(s.var, extent, ctx)
-                return self.dead(replace(item, stmt=s.body, env={**item.env, s.var: v}), inner)
+                return self.dead(replace(item, stmt=s.body, env={**item.env, s.var: v}), inner, nowhere)
             case If():
                 f = kernel_condition(st, s.cond, item.env, ctx)
                 then = replace(item, stmt=s.body)
                 orelse = replace(item, stmt=s.orelse)
-                return self.dead(then, ctx.given(f)) and self.dead(orelse, ctx.given(negation(f)))
+                sides = ((then, ctx.given(f)), (orelse, ctx.given(negation(f))))
+                return all(self.dead(x, here, nowhere) for x, here in sides)
             case _:
-                return ctx.is_empty
+                return nowhere(ctx)
 
 
 def _written(item: Item) -> str | None:

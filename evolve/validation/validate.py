@@ -16,7 +16,7 @@ from evolve.ir.stmt import For
 from evolve.ir.types import DType, LoopKind
 from evolve.ir.visit import leaves, local_buffers, walk
 from evolve.validation.context import Context, Known
-from evolve.validation.formula import at_least, below
+from evolve.validation.formula import at_least, below, is_opaque, negation
 from evolve.validation.instructions import check_directives, threads_allowed
 from evolve.validation.items import Item
 from evolve.validation.meaning import kernel_condition, kernel_index
@@ -40,6 +40,7 @@ from evolve.validation.text import (
 from evolve.validation.verdict import DifferenceError, TextStatus, TextVerdict, UnreadError
 from evolve.validation.walk import Walk
 from evolve.validation.widths import Widths
+from evolve.validation.witness import happens, within_types
 
 WARP = 32
 MOST_BLOCKS = 65535
@@ -93,21 +94,36 @@ def _check_guard(guard: Term, kernels: Sequence[Kernel], launched: Term) -> None
         bound = _at_most(t)
         if t == TRUE or (bound is not None and least.get(bound[0], bound[1] + 1) <= bound[1]):
             continue
-        raise DifferenceError("the launch does not ask what the proof assumes")
+        raise _not_asked(t, launched, kernels[0])
+
+
+def _not_asked(wanted: Term, launched: Term, kernel: Kernel) -> DifferenceError | UnreadError:
+    """What to raise where a launch does not ask that, in these words at least."""
+    reason = "the launch does not ask what the proof assumes"
+    sizes = {s.name: variable(s.name) for s in kernel.scalars if s.is_size}
+    state = State(
+        kernel=kernel, buffers={}, block={}, grid={}, sizes=sizes, written=frozenset(), constants=frozenset()
+    )
+    context = Context(dict.fromkeys(sizes, (None, None)), asked=within_types(kernel.scalars))
+    asked = context.given(*(kernel_condition(state, t, {}, context) for t in conjuncts((launched,))))
+    f = kernel_condition(state, wanted, {}, context)
+    return DifferenceError(reason) if is_opaque(f) else happens(asked, negation(f), reason)
 
 
 def _check_asked(state: State, guard: Term, sizes: Sequence[str], known: Known) -> None:
     """What is read here rests on sizes being at least 1, and a launch on the limits of a grid."""
-    context = Context(dict.fromkeys(state.sizes, (None, None)), known=known)
+    limits = within_types(s for s in state.kernel.scalars if s.name in sizes)
+    context = Context(dict.fromkeys(state.sizes, (None, None)), known=known, asked=limits)
     asked = context.given(*(kernel_condition(state, t, {}, context) for t in conjuncts((guard,))))
     for n in sizes:
         if not asked.holds(at_least(variable(n), constant(1))):
-            raise DifferenceError(f"the launch does not ask that {n} is 1 at least")
+            other = below(variable(n), constant(1))
+            raise happens(asked, other, f"the launch does not ask that {n} is 1 at least")
     for axis in GRID[1:]:
         if not asked.holds(at_least(constant(MOST_BLOCKS), state.grid[axis])):
-            raise DifferenceError(
-                f"the launch does not ask that {axis.value} has {MOST_BLOCKS} blocks at most"
-            )
+            other = below(constant(MOST_BLOCKS), state.grid[axis])
+            reason = f"the launch does not ask that {axis.value} has {MOST_BLOCKS} blocks at most"
+            raise happens(asked, other, reason)
 
 
 def _at_most(t: Term) -> tuple[Term, int] | None:
@@ -159,7 +175,15 @@ def compare(kernel: Kernel, function: Function, launch: RenderedLaunch, guard: T
     reads: dict[str, tuple[Poly, Poly]] = {}
     for c in kernel.contents:
         reads[c.buffer] = (kernel_index(state, c.low, {}, context), kernel_index(state, c.high, {}, context))
-    context = replace(context, ranges=ranges, reads=reads).given(*facts)
+    guarded = [kernel_condition(state, t, {}, context) for t in conjuncts((guard,))]
+    ordered = {c.buffer: state.buffers[c.buffer].extents for c in kernel.contents if c.nondecreasing}
+    context = replace(
+        context,
+        ranges=ranges,
+        reads=reads,
+        asked=(*guarded, *within_types(s for s in kernel.scalars if s.name not in fixed)),
+        ordered={b: kernel_index(state, x[0], {}, context).plus(-1) for b, x in ordered.items()},
+    ).given(*facts)
     asked = [x for x in map(_at_most, conjuncts((guard,))) if x is not None]
     polys = [(kernel_index(state, e, {}, context), c) for e, c in asked]
     free = [s for s in kernel.scalars if s.is_size and not s.implied and s.name not in fixed]

@@ -15,8 +15,10 @@ from evolve.ir.printer import print_expr
 from evolve.ir.types import DType, Monoid
 from evolve.validation.elements import same_element
 from evolve.validation.forms import spelled
+from evolve.validation.formula import Compare, Every, Some, negation
 from evolve.validation.instructions import conversion
 from evolve.validation.meaning import (
+    compared,
     index,
     kernel_index,
 )
@@ -32,6 +34,7 @@ from evolve.validation.text import (
     type_of,
 )
 from evolve.validation.verdict import DifferenceError, UnreadError
+from evolve.validation.witness import happens, unequal
 
 _OPERATORS = {
     BinaryOp.ADD: "+",
@@ -115,7 +118,8 @@ def _different(t: Expr, s: Term, place: Place) -> DifferenceError:
 def _same_index(st: State, t: Expr, s: Term, env: Environment, place: Place) -> None:
     p, q = index(st, t, place), kernel_index(st, s, env, place.context)
     if not place.context.same(p, q):
-        raise DifferenceError(f"{p.text} is not {print_expr(s)}, which is {q.text}", place.line)
+        reason = f"{p.text} is not {print_expr(s)}, which is {q.text}"
+        raise unequal(place.context, p, q, reason, place.line)
 
 
 def _number(t: Expr) -> int | float | None:
@@ -151,10 +155,19 @@ def _same_parts(
     if not isinstance(t, Operation) or t.op != op or len(t.args) != len(parts):
         raise _different(t, s, place)
     whole = op not in ("&&", "||", "not") and all(not p.dtype.is_float for p in parts)
-    if s.dtype is DType.BOOL and whole and _same_comparison(st, t, s, env, place):
+    formulas = _comparisons(st, t, s, env, place) if s.dtype is DType.BOOL and whole else None
+    if formulas is not None and place.context.same(*(f.poly for f in formulas)):
         return
-    for a, b in zip(t.args, parts, strict=True):
-        same_value(st, _unpromoted(a, b.dtype) if s.dtype is DType.BOOL else a, b, env, place)
+    try:
+        for a, b in zip(t.args, parts, strict=True):
+            same_value(st, _unpromoted(a, b.dtype) if s.dtype is DType.BOOL else a, b, env, place)
+    except DifferenceError as e:
+        if formulas is None:
+            raise
+        # Of numbers that differ comparisons may say the same.
+        f, g = formulas
+        other = Some((Every((f, negation(g))), Every((g, negation(f)))))
+        raise happens(place.context, other, e.reason, place.line) from e
 
 
 def _unpromoted(t: Expr, dtype: DType) -> Expr:
@@ -167,15 +180,17 @@ def _unpromoted(t: Expr, dtype: DType) -> Expr:
     return t
 
 
-def _same_comparison(st: State, t: Operation, s: Term, env: Environment, place: Place) -> bool:
-    """Whether a comparison of whole numbers says the same; False where that is not known."""
+def _comparisons(
+    st: State, t: Operation, s: Term, env: Environment, place: Place
+) -> tuple[Compare, Compare] | None:
+    """A comparison of whole numbers in the text, and the kernel's; None where they are not read."""
     try:
         p, q = (index(st, a, place) for a in t.args)
         assert isinstance(s, Binary)
         u, v = (kernel_index(st, a, env, place.context) for a in (s.lhs, s.rhs))
     except UnreadError:
-        return False
-    return place.context.same(p - q, u - v)
+        return None
+    return compared(t.op, p, q), compared(t.op, u, v)
 
 
 def _same_extreme(st: State, t: Expr, s: Binary, env: Environment, place: Place) -> None:

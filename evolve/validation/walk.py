@@ -58,6 +58,7 @@ from evolve.validation.text import (
 from evolve.validation.upcoming import Upcoming
 from evolve.validation.values import same_value
 from evolve.validation.verdict import DifferenceError, UnreadError
+from evolve.validation.witness import unequal, unshown, witness
 
 _BARRIER = "__syncthreads"
 _ALL = frozenset(AXES)
@@ -86,7 +87,11 @@ class Walk(Upcoming):
 
     def _must_be_dead(self, item: Item, place: Place) -> None:
         if not self.dead(item, place.context):
-            raise DifferenceError(f"the text lacks {_said(item)}", place.line)
+            found = self.alive(item, place.context)
+            reason = f"the text lacks {_said(item)}"
+            if found is None:
+                raise unshown(place.context, reason, place.line)
+            raise DifferenceError(f"{reason}{found.at()}", place.line)
 
     def statement(self, s: Stmt, left: list[Item], place: Place) -> int:
         """Finds one statement in the items that are left. The root of the last that was used, -1 for none."""
@@ -252,7 +257,8 @@ class Walk(Upcoming):
         if head is None or not isinstance(head.stmt, For) or head.guards or head.stmt.kind.is_combine:
             if place.context.holds(equal(bound, constant(1))):
                 return self._once(s, left, place)
-            raise DifferenceError(f"a loop over {s.var.name}, where the kernel has {_said(head)}", place.line)
+            reason = f"a loop over {s.var.name}, where the kernel has {_said(head)}"
+            raise self.unmatched(head, place, reason, negation(equal(bound, constant(1))))
         ctx = place.context
         extent = kernel_index(st, head.stmt.extent, head.env, ctx)
         nothing = Every((at_least(constant(0), bound), at_least(constant(0), extent)))
@@ -262,9 +268,10 @@ class Walk(Upcoming):
                 return self.loop(s, left, place)
             if ctx.holds(equal(bound, constant(1))):
                 return self._once(s, left, place)
-            raise DifferenceError(
-                f"{s.var.name} counts to {bound.text}, {head.stmt.var} to {extent.text}", place.line
-            )
+            reason = f"{s.var.name} counts to {bound.text}, {head.stmt.var} to {extent.text}"
+            if self.alive(head, ctx) is None or witness(ctx, negation(equal(bound, constant(1)))) is None:
+                raise unshown(ctx, reason, place.line)
+            raise unequal(ctx, bound, extent, reason, place.line, negation(nothing))
         v, inner = self.counted(s.var.name, extent, ctx)
         st.names[s.var.key] = Index(v)
         differs = _axes(Compare(bound, ">="))
@@ -311,7 +318,7 @@ class Walk(Upcoming):
                     st.met()
                     return left.pop(0).root
             if not self.drop_dead(left, place):
-                raise DifferenceError(f"the text does what {_said(head)} does not", place.line)
+                raise self.unmatched(head, place, f"the text does what {_said(head)} does not")
 
     def _scan(self, s: Assign | Evaluate, left: list[Item], place: Place) -> int:
         """The first half of a scan; the second is to be found next."""
