@@ -119,7 +119,7 @@ def test_an_array_that_the_file_passes_twice_is_found_whoever_says_the_launch() 
 
 
 def test_no_launch_is_asked_for_where_none_helps() -> None:
-    """What a thread gathers over a grid-stride loop depends on who runs which step, however many there are."""
+    """What a thread gathers over a grid-stride loop depends on who runs which step, however many do."""
     partial = HEAD + (
         "{ float s = 0.0f; int i = blockIdx.x * blockDim.x + threadIdx.x;"
         "  for (int j = i; j < n; j += gridDim.x * blockDim.x) s += x[j]; y[i] = s; }"
