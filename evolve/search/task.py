@@ -46,6 +46,7 @@ from evolve.transforms.apply import apply_program
 from evolve.transforms.moves import MoveLimits, legal_moves
 from evolve.workload.model import Workload
 from evolve.workload.sizes import size_text
+from evolve.workload.structure import uneven
 from evolve.workload.toml import to_toml
 
 if TYPE_CHECKING:
@@ -79,8 +80,9 @@ class KernelProblem:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What lifting and the workload assume."""
-        return self.task.workload.assumed
+        """What lifting, the workload and, where times are estimated, the estimate assume."""
+        estimated = uneven(self.task.workload) if self.device.timing == "estimated" else ()
+        return (*self.task.workload.assumed, *estimated)
 
     def info(self) -> ProblemInfo:
         """What is known before the search."""

@@ -28,6 +28,8 @@ _BAND = 16.0
 _PART = 1 << 22
 _EXPONENT = 2.0
 _MISSING = 1 / 8
+_UNEVEN = 32
+"""Times the mean: cuts drawn uniformly make rows of up to some 20 times the mean."""
 _FARTHEST = 1 << 52
 """From 0: places and cuts are computed in binary64, and subscripts are far smaller."""
 _NUMPY: dict[DType, Any] = {
@@ -45,6 +47,24 @@ def structure(workload: Workload, sizes: Sizes) -> IndexArrays:
     """
     key = tuple(sorted(sizes.items()))
     return {a.name: _remembered(a, key) for a in workload.arrays if a.values is not None}
+
+
+def uneven(workload: Workload) -> tuple[str, ...]:
+    """What to say of row pointers whose longest row, at the first timed sizes, is far longer than the mean:
+    an estimate is made from an average block, and such a row is in few."""
+    told = []
+    for array in workload.arrays:
+        if array.values is None or not array.values.nondecreasing or len(array.extents) != 1:
+            continue
+        rows = np.diff(_remembered(array, tuple(sorted(workload.timed[0].items()))))
+        if rows.size and rows.max() > _UNEVEN * rows.mean():
+            longest, mean = int(rows.max()), float(rows.mean())
+            told.append(
+                f"the rows of {array.name} are taken to be of like length where times are estimated, "
+                f"which are too short if one thread or block does a long one: the longest has {longest}, "
+                f"the mean is {mean:.0f}"
+            )
+    return tuple(told)
 
 
 @lru_cache(maxsize=6)

@@ -15,7 +15,7 @@ from evolve.workload.inputs import generate
 from evolve.workload.model import DISTRIBUTIONS, FAMILIES, ArraySpec, Distribution, Values, Workload
 from evolve.workload.resolve import resolve
 from evolve.workload.sizes import parse_size
-from evolve.workload.structure import check, draw, structure
+from evolve.workload.structure import check, draw, structure, uneven
 from evolve.workload.toml import from_toml, to_toml
 
 SPMV = """
@@ -42,6 +42,22 @@ def values(low: str, high: str, **more: object) -> Values:
 
 def array(v: Values, dtype: DType = DType.I32, *extents: str) -> ArraySpec:
     return ArraySpec("a", "in", dtype, tuple(parse_size(e) for e in extents or ("n",)), v)
+
+
+@pytest.mark.parametrize(
+    ("distribution", "parameter", "said"), [("uniform", None, 0), ("banded", None, 0), ("power-law", 1.0, 1)]
+)
+def test_rows_of_very_different_length_are_said_to_be(
+    distribution: str, parameter: float | None, said: int
+) -> None:
+    sizes = {"n": 2001}
+    pointers = array(
+        values("0", "100001", nondecreasing=True, distribution=distribution, parameter=parameter)
+    )
+    told = uneven(replace(infer(spmv()), arrays=(pointers,), timed=(sizes,)))
+    assert len(told) == said
+    longest = int(np.diff(draw(pointers, pointers.values, sizes)).max())  # type: ignore[arg-type]
+    assert all(f"the longest has {longest}, the mean is 50" in one for one in told)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
