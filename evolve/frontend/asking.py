@@ -40,12 +40,14 @@ class Asking:
     scalar   text of an integer parameter that is no size
     dim      the dimension of that key
     bounds   what holds of the dimensions
+    element  text of an integer of an ordered array, an index elsewhere; None for others
     """
 
     affine: Callable[[Poly], str]
     scalar: Callable[[str], str]
     dim: Callable[[str], str]
     bounds: list[str]
+    element: Callable[[Load], str | None]
     _by: dict[str, str] = field(default_factory=dict)
 
     def text(self, e: Expr, holds: bool) -> str | None:
@@ -74,6 +76,8 @@ class Asking:
         match e:
             case Const():
                 return str(int(e.value)) if abs(e.value) < _LARGE else None
+            case Load() if e.dtype in _INTEGERS and (known := self.element(e)) is not None:
+                return known
             case Load() if e.dtype in _INTEGERS:
                 key = f"= {print_expr(e)}"
                 if not self._alone(e.buffer, key):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import permutations
 
 from evolve.frontend.polynomial import ONE, Poly, polynomial, variable
-from evolve.frontend.prove import Known, facts_of, nonnegative, variable_atom
+from evolve.frontend.prove import Known, facts_of, nonnegative, positive, variable_atom
 from evolve.frontend.tidy import substitute
 from evolve.ir.expr import Binary, BinaryOp, Expr
 from evolve.ir.scope import conjuncts
@@ -67,7 +67,8 @@ def _is_turned(a: Expr, v: str, count: Poly) -> bool:
 
 def reaches(flat: Poly, known: Known, end: Poly, given: tuple[Poly, ...]) -> bool:
     """Whether an address is `end` or larger in one iteration: the last of each loop that makes it larger, and
-    the first of others, with each integer that is read from memory at its largest.
+    the first of others, with each integer that is read from memory at its largest: of an ordered array the
+    first is 0, and all others may be.
 
     `given`: what is not negative at the sizes that matter.
     """
@@ -86,6 +87,11 @@ def reaches(flat: Poly, known: Known, end: Poly, given: tuple[Poly, ...]) -> boo
     for a in sorted(flat.atoms(), key=str):
         top = known.largest(a)
         if top is not None:
+            found = known.in_order(a)
+            if found is not None and not positive(found[1], plain):
+                if found[1].terms:
+                    return False
+                top = Poly(())
             flat = flat.replace(a, top)
             holds = [f.replace(a, top) for f in holds]
     return all(nonnegative(f, plain) for f in [*holds, flat - end])

@@ -52,8 +52,11 @@ def shows_all(touches: Sequence[Touch], extents: Sequence[Poly]) -> bool:
 
 def shows_rows(touches: Sequence[Touch], extents: Sequence[Poly]) -> bool:
     """Whether each access touches a box, and the last row, as long as a size says, is touched but for a few
-    elements: a five-point stencil leaves out its corners."""
-    if len(extents) == 1 or extents[-1].constant is not None:
+    elements: a five-point stencil leaves out its corners, and every second element of the rows that an
+    array divides may not be the last."""
+    known = touches[0].known
+    divided = any(extents[0] == dict(known.values).get(name) for name, _ in known.ordered)
+    if (len(extents) == 1 and not divided) or extents[-1].constant is not None:
         return False
     return bool(_answer(_Question(touches, extents).rows_are_touched))
 

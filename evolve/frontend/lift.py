@@ -17,7 +17,7 @@ from evolve.frontend.host import Dims
 from evolve.frontend.lanes import gather
 from evolve.frontend.locate import Found, choose, comment_block, kernels, launches
 from evolve.frontend.original import device_text, kept_definitions, read_only
-from evolve.frontend.polynomial import expression
+from evolve.frontend.polynomial import ONE, expression
 from evolve.frontend.premises import Premises, check_uses, premises
 from evolve.frontend.read import Reader
 from evolve.frontend.refuse import CannotLiftError, RefusalError
@@ -218,8 +218,15 @@ def _refuse_errors(parsed: Parsed, found: Found) -> None:
 
 def _shapes(thread: Thread, domain: Domain) -> dict[str, Shape]:
     """The dimensions of the arrays. Raises RefusalError."""
-    by_buffer = accesses(Block(tuple(domain.body)), domain.known, frozenset(thread.elements))
-    return {b: shape_of(b, by_buffer[b]) for b in thread.elements}
+    body, arrays = Block(tuple(domain.body)), frozenset(thread.elements)
+    known = domain.known
+    shapes: dict[str, Shape] = {}
+    for b, _ in known.ordered:
+        # What such an array holds at its ends is part of the premise about it, and decides how far it points.
+        shapes[b] = shape_of(b, accesses(body, known, arrays)[b])
+        known = known.ending(b, element_count(shapes[b]) - ONE)
+    found = accesses(body, known, arrays)
+    return {b: shapes.get(b) or shape_of(b, found[b]) for b in thread.elements}
 
 
 def _kernel(

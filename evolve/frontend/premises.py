@@ -137,6 +137,8 @@ def _one(
     largest = length if name in bounds else length - ONE
     known = replace(known, values=(*known.values, (name, largest)))
     ordered = bounds.get(name, False)
+    if ordered:
+        known = replace(known, ordered=(*known.ordered, (name, None)))
     contents = Contents(name, index(least), expression(largest + ONE), ordered)
     if free:
         last = thread.elements[name].limits[1] + 1
@@ -252,9 +254,16 @@ def _is_row(extent: Poly, name: str) -> bool:
         first, last = ends.get(-1), ends.get(1)
         if not isinstance(first, Load) or not isinstance(last, Load) or {first.buffer, last.buffer} != {name}:
             continue
-        if polynomial(last.indices[0]) - polynomial(first.indices[0]) == ONE:
+        begin = polynomial(first.indices[0])
+        if polynomial(last.indices[0]) - begin == ONE and _meets_others(begin):
             return True
     return False
+
+
+def _meets_others(begin: Poly) -> bool:
+    """Whether a row may begin where another ends: pairs, as at `2 * i` and `2 * i + 1`, have ends of their
+    own, and nothing says in which order they lie."""
+    return not begin.names() or any(len(m) == 1 and abs(c) == 1 for m, c in begin.terms)
 
 
 def _expressions(body: Block) -> list[Expr]:

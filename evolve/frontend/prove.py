@@ -27,6 +27,8 @@ class Known:
     lowest   least values of the scalars that have one; a scalar without one may be anything
     values   the largest value in each index array; the least is 0
     conditions  all that was asked on the way, what gives no facts too
+    ordered     index arrays of which no element is less than the one before, the first is 0 and the last the
+                largest value, with the subscript of the last where it is known
     """
 
     loops: tuple[tuple[str, Poly], ...] = ()
@@ -34,17 +36,29 @@ class Known:
     lowest: tuple[tuple[str, int], ...] = ()
     values: tuple[tuple[str, Poly], ...] = ()
     conditions: tuple[Expr, ...] = ()
+    ordered: tuple[tuple[str, Poly | None], ...] = ()
 
     @property
     def scalars(self) -> Known:
         """What holds everywhere: of the scalars and of what index arrays hold."""
-        return Known(lowest=self.lowest, values=self.values)
+        return Known(lowest=self.lowest, values=self.values, ordered=self.ordered)
 
     def largest(self, element: Expr) -> Poly | None:
         """The largest value that an integer read from memory has; None for other expressions."""
         if not isinstance(element, Cast) or not isinstance(element.arg, Load):
             return None
         return dict(self.values).get(element.arg.buffer)
+
+    def in_order(self, element: Expr) -> tuple[str, Poly] | None:
+        """The ordered array that an integer is read from, and which element of it; None for others."""
+        if not isinstance(element, Cast) or not isinstance(element.arg, Load):
+            return None
+        load = element.arg
+        return (load.buffer, polynomial(load.indices[0])) if load.buffer in dict(self.ordered) else None
+
+    def ending(self, name: str, last: Poly) -> Known:
+        """With the subscript of the last element of an ordered array."""
+        return replace(self, ordered=tuple((n, last if n == name else p) for n, p in self.ordered))
 
     def inside(self, name: str, extent: Poly) -> Known:
         """In the body of a loop, which therefore runs at least once."""
@@ -171,13 +185,14 @@ def _opaque_smallest(p: Poly, a: Binary, known: Known, depth: int) -> bool:
         return False
     if a.op is BinaryOp.MOD:
         return at(constant(0)) if up else (at(y - ONE) or (nonnegative(x, known, less) and at(x)))
+    quotient, remainder = slope.divide(y)
+    # y * floor(x / y) >= x - (y - 1), also where x is negative, whichever way the quotient is rounded.
+    if up and not remainder.terms and nonnegative(rest + quotient * (x - y + ONE), known, depth):
+        return True
     if not nonnegative(x, known, less):
         return False
-    quotient, remainder = slope.divide(y)
     if up:
-        # y * floor(x / y) >= x - (y - 1).
-        whole = not remainder.terms and nonnegative(rest + quotient * (x - y + ONE), known, depth)
-        return whole or at(constant(0))
+        return at(constant(0))
     if not remainder.terms:
         # slope < 0 and y * floor(x / y) <= x.
         return nonnegative(rest + quotient * x, known, depth)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 
 from evolve.frontend.asking import SIGNS, Asking
 from evolve.frontend.polynomial import Monomial, Poly, constant, polynomial
-from evolve.frontend.prove import Known
-from evolve.ir.data import is_term
-from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Unary, UnaryOp, Var
+from evolve.frontend.prove import Known, positive
+from evolve.ir.data import is_term, term
+from evolve.ir.expr import Binary, BinaryOp, Const, Expr, Load, Unary, UnaryOp, Var
 from evolve.ir.printer import print_expr
 from evolve.ir.types import DType
 from evolve.ir.visit import loads, variables
@@ -38,9 +38,10 @@ class Words:
     written: frozenset[str] = frozenset()
     dims: dict[str, str] = field(default_factory=dict)
     bounds: list[str] = field(default_factory=list)
+    _met: dict[str, list[tuple[Poly, str]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._asking = Asking(self.affine, self._scalar, self._dim, self.bounds)
+        self._asking = Asking(self.affine, self._scalar, self._dim, self.bounds, self._ordered)
 
     def _scalar(self, name: str) -> str:
         """An integer parameter that is no size."""
@@ -130,7 +131,35 @@ class Words:
             name = self._dim(key)
             top = self.known.largest(a)
             self.bounds.append(f"0 <= {name}" if top is None else f"0 <= {name} <= {self.affine(top)}")
+            self._order(a, name)
         return self.dims[key]
+
+    def _ordered(self, load: Load) -> str | None:
+        """An element of an ordered array, which conditions ask for the index that it is."""
+        element = polynomial(term(load))
+        (atom,) = element.atoms()
+        return None if self.known.in_order(atom) is None else self.affine(element)
+
+    def _order(self, a: Expr, name: str) -> None:
+        """What the premise about an ordered array says of its element `a`, beside those met before."""
+        found, top = self.known.in_order(a), self.known.largest(a)
+        if found is None or top is None:
+            return
+        array, which = found
+        here, last = self.affine(which), dict(self.known.ordered)[array]
+        if not positive(which, self.known):
+            self.bounds.append(f"({here} != 0 or {name} = 0)")
+        if last is not None and not positive(last - which, self.known):
+            self.bounds.append(f"({here} != {self.affine(last)} or {name} = {self.affine(top)})")
+        for other, there in self._met.setdefault(array, []):
+            apart = (which - other).constant
+            if apart is not None:
+                self.bounds.append(f"{there} {'<=' if apart > 0 else '>='} {name}")
+                continue
+            at = self.affine(other)
+            self.bounds.append(f"({at} > {here} or {there} <= {name})")
+            self.bounds.append(f"({at} < {here} or {there} >= {name})")
+        self._met[array].append((which, name))
 
     def _opaque(self, p: Poly) -> str:
         """A term of the sizes alone, by a name of its own."""

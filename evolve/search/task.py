@@ -94,7 +94,7 @@ class KernelProblem:
             entry=w.entry,
             device=self.device,
             sol=Sol(total * 1e6, hard * 1e6, b.binding),
-            workload_toml=to_toml(w),
+            workload_toml=to_toml(w, assumed_launch=bool(self.assumed_launch)),
             workload=w.as_dict() | {"sizes": sizes},
             assumptions=self.assumptions,
             summary=print_kernel(self.task.source.kernel),

@@ -71,8 +71,9 @@ class _File(_Strict):
     tolerance: _Tolerance | None = None
 
 
-def to_toml(w: Workload) -> str:
-    """The file's text; `from_toml` of it gives the same workload."""
+def to_toml(w: Workload, *, assumed_launch: bool = False) -> str:
+    """The file's text; `from_toml` of it gives the same workload. An assumed launch is a comment in it, so
+    that it stays assumed where the text is given back."""
     out: list[str] = [f"# {line}" for line in w.assumed]
     out += [f"entry = {_text(w.entry)}", f"numerics = {_text(w.numerics)}"]
     out += [f"families = [{', '.join(_text(f) for f in w.families)}]", ""]
@@ -83,11 +84,14 @@ def to_toml(w: Workload) -> str:
         extents = ", ".join(_text(size_text(e)) for e in a.extents)
         out += [f"[arrays.{a.name}]", f"role = {_text(a.role)}", f"dtype = {_text(a.dtype.value)}"]
         out += [f"extents = [{extents}]", *_values_lines(a), ""]
-    out.append("[launch]")
+    launch = ["[launch]"]
     for name, dims in (("grid", w.launch.grid), ("block", w.launch.block)):
-        out.append(f"{name} = [{', '.join(_text(size_text(e)) for e in dims)}]")
+        launch.append(f"{name} = [{', '.join(_text(size_text(e)) for e in dims)}]")
     if w.launch.shared_bytes:
-        out.append(f"shared_bytes = {w.launch.shared_bytes}")
+        launch.append(f"shared_bytes = {w.launch.shared_bytes}")
+    if assumed_launch:
+        launch = ["# The launch is assumed. Where it is another, say so here:", *(f"# {x}" for x in launch)]
+    out += launch
     out += ["", "[tolerance]", f"relative = {_number(w.tolerance.relative)}"]
     out.append(f"absolute = {_number(w.tolerance.absolute)}")
     return "\n".join(out) + "\n"

@@ -8,6 +8,7 @@ from evolve.codegen.module import render
 from evolve.compiler.compile import Source, compile_program
 from evolve.dsl.parser import parse
 from evolve.frontend.lift import lift
+from evolve.frontend.refuse import CannotLiftError
 from evolve.ir.expr import index, var
 from evolve.ir.printer import print_expr, print_kernel
 from evolve.ir.stmt import For
@@ -101,3 +102,72 @@ def test_half_of_the_elements_are_what_a_launch_of_half_the_threads_does() -> No
     assert "for col in 0..64:" in print_kernel(problem.task.source.kernel)
     score = problem.baseline()
     assert score.status == "scored", score.message
+
+
+ROWS = """
+__global__ void k(const float *w, const int *rowptr, const float *x, float *y, int rows) {
+    int r = blockIdx.x * blockDim.x + threadIdx.x;
+    if (r < rows) {
+        float s = 0.0f;
+        for (int k = rowptr[r]; k < rowptr[r + 1]; ++k) s += x[k]%s;
+        y[r] = s%s;
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("inside", "after", "extent"),
+    [
+        ("", " + w[rowptr[0]]", "1"),
+        ("", " + w[rowptr[0] + 3]", "4"),
+        ("", " + w[rowptr[1]]", "w_size + 1"),
+        ("", " + w[rowptr[rows]]", "w_size + 1"),
+        ("", " + w[rowptr[r + 1]]", "w_size + 1"),
+        (" * w[k - rowptr[r]]", "", "x_size"),
+        (" * w[rowptr[r + 1] - 1 - k]", "", "w_size"),
+        (" + w[k]", " + (rowptr[r] < rowptr[r + 1] ? w[rowptr[r]] : 0.0f)", "w_size"),
+        ("", " + (rowptr[r + 1] == 5 ? w[rowptr[r + 1]] : 0.0f)", "6"),
+    ],
+)
+def test_an_ordered_array_begins_with_0_and_ends_with_its_largest(
+    inside: str, after: str, extent: str
+) -> None:
+    kernel = lift("k.cu", None, ROWS % (inside, after)).kernel
+    assert print_expr(kernel.buffer("w").extents[0]) == extent
+
+
+@pytest.mark.parametrize(
+    ("inside", "after"),
+    [
+        ("", " + w[rowptr[r]]"),
+        ("", " + (rowptr[r] < rowptr[r + 1] ? w[rowptr[r]] : 0.0f)"),
+        (" * w[k + rowptr[r]]", ""),
+        ("", " + w[rowptr[r + 1] + rowptr[r]]"),
+    ],
+)
+def test_no_length_is_shown_that_a_single_row_does_not_reach(inside: str, after: str) -> None:
+    """With one row the first element, 0, and the last are all that there are."""
+    with pytest.raises(CannotLiftError, match="no access is sure to reach the last"):
+        lift("k.cu", None, ROWS % (inside, after))
+
+
+def test_the_last_of_every_second_element_is_taken_to_be_there() -> None:
+    found = lift("k.cu", None, (ROWS % ("", "")).replace("++k", "k += 2"))
+    assert print_expr(found.kernel.buffer("x").extents[0]) == "x_size"
+    assert "x has x_size elements, the last of which the kernel does not touch" in found.notes
+
+
+def test_what_the_length_rests_on_is_said() -> None:
+    found = lift("k.cu", None, ROWS % ("", " + w[rowptr[0] + 3]"))
+    program = "split(r, 64)\nbind(r.o, grid.x)\nbind(r.i, thread.x)\n"
+    done = compile_program(Source(found.kernel, found.original, found.no_wrap), parse(program), Limits())
+    assert done.verdict.proved, done.verdict
+    assert done.verdict.premises == ("the input has rowptr[0] == 0 and rowptr[rows] == w_size",)
+
+
+@pytest.mark.parametrize(("begin", "ordered"), [("r", True), ("rows - 1 - r", True), ("2 * r", False)])
+def test_pairs_of_ends_are_in_no_order(begin: str, ordered: bool) -> None:
+    text = (ROWS % ("", "")).replace("[r]; k", f"[{begin}]; k").replace("[r + 1]", f"[{begin} + 1]")
+    (found,) = lift("k.cu", None, text).kernel.contents
+    assert found.nondecreasing is ordered

@@ -140,3 +140,16 @@ def test_digits_of_a_split_index_come_back() -> None:
     shifted = simplify(polynomial(floordiv(expression(flat + variable("m")), var("m"))), _known())
     assert shifted == variable("i") + ONE
     assert simplify(constant(0), _known()) == constant(0)
+
+
+def test_whole_blocks_are_no_fewer_than_what_they_cover() -> None:
+    """Whatever its sign: `blocks` rounds up."""
+    known = Known(lowest=(("n", 1), ("m", 1)))
+    for e in (variable("n") - variable("m"), variable("n"), -variable("n")):
+        blocks = Binary(BinaryOp.FLOORDIV, expression(e + constant(7)), index(8), DType.INDEX)
+        threads = polynomial(blocks) * constant(8)
+        assert nonnegative(threads - e, known)
+        assert not nonnegative(threads - e - ONE, known)
+        assert not nonnegative(e - threads, known)
+    fewer = Binary(BinaryOp.FLOORDIV, expression(variable("n") + constant(6)), index(8), DType.INDEX)
+    assert not nonnegative(polynomial(fewer) * constant(8) - variable("n"), known)

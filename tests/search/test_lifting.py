@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import pytest
 
 from evolve.frontend.refuse import CannotLiftError
@@ -9,6 +12,7 @@ from evolve.ir.errors import EvolveError
 from evolve.ir.printer import print_expr
 from evolve.search.lifting import lifted_as_said
 from evolve.search.problem import ProblemRequest
+from evolve.search.task import open_problem
 from tests.frontend.differential import assert_same
 
 HEAD = "__global__ void k(const float *x, float *y, int n)"
@@ -128,3 +132,32 @@ def test_no_launch_is_asked_for_where_none_helps() -> None:
         with pytest.raises(CannotLiftError, match="grid-stride") as caught:
             lifted_as_said(request(partial, workload))
         assert "[launch]" not in (caught.value.hint or "")
+
+
+VALID = (
+    "__global__ void k(const float *x, float *y, int n, int taps)"
+    "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n - taps + 1) y[i] = x[i + taps - 1]; }"
+)
+
+
+@pytest.mark.parametrize("kernel", [GUARDED, VALID])
+def test_an_assumed_launch_comes_back_as_assumed(kernel: str) -> None:
+    """The file that a run writes is the problem that it had; what is said in it is said."""
+    first = open_problem(replace(request(kernel), device="sim:h200-sxm"))
+    text = first.info().workload_toml
+    again = open_problem(replace(request(kernel, text), device="sim:h200-sxm"))
+    assert again.info().assumed_launch == first.info().assumed_launch != ""
+    assert again.assumptions[1:] == first.assumptions[1:]
+    assert again.info().workload_toml.splitlines()[1:] == text.splitlines()[1:]
+    said = re.sub(r"^# (\[launch\]|grid|block)", r"\1", text, flags=re.MULTILINE)
+    lifted, workload = lifted_as_said(request(kernel, said))
+    assert lifted.launch is not None and workload.launch == first.task.workload.launch
+    assert lifted.no_wrap == first.task.source.no_wrap
+
+
+def test_a_launch_that_the_file_says_is_said_in_the_workload() -> None:
+    launched = (
+        VALID + " void f(float *x, float *y, int n, int t) { k<<<(n - t + 256) / 256, 256>>>(x, y, n, t); }"
+    )
+    problem = open_problem(replace(request(launched), device="sim:h200-sxm"))
+    assert "\n[launch]\n" in problem.info().workload_toml
