@@ -117,7 +117,7 @@ def _builtin(st: State, e: Builtin, place: Place) -> Poly:
     if e.what == "threadIdx":
         return variable(AXES[e.axis].value) if st.block[AXES[e.axis]] > 1 else constant(0)
     if e.what == "blockIdx":
-        return variable(GRID[e.axis].value)
+        return st.block_index(GRID[e.axis])
     if e.what == "blockDim":
         return constant(st.block[AXES[e.axis]])
     return st.grid[GRID[e.axis]]

@@ -11,7 +11,7 @@ from evolve.ir.types import LoopKind
 from evolve.validation.context import Context
 from evolve.validation.parts import subexpressions
 from evolve.validation.places import Places
-from evolve.validation.polynomial import Poly
+from evolve.validation.polynomial import Poly, constant, variable
 from evolve.validation.text import (
     Declare,
     Element,
@@ -122,6 +122,10 @@ class State:
     places: Places = field(default_factory=Places)
     widths: Widths = field(default_factory=lambda: Widths(frozenset()))
     serial: int = 0
+
+    def block_index(self, axis: LoopKind) -> Poly:
+        """Which block along an axis: 0 where there is one."""
+        return constant(0) if self.grid[axis] == constant(1) else variable(axis.value)
 
     def binding(self, name: Name, line: int) -> Binding:
         found = self.names.get(name.key)

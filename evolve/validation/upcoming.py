@@ -72,7 +72,7 @@ class Upcoming:
                 launched = st.grid[s.kind]
                 reason = f"{s.var} runs over {extent.text} blocks, launched are {launched.text}"
                 raise unequal(ctx, launched, extent, reason)
-            here = variable(s.kind.value)
+            here = st.block_index(s.kind)
             return replace(item, stmt=s.body, env={**item.env, s.var: here}, axes=item.axes | {s.kind})
         there = constant(st.block[s.kind])
         if not ctx.holds(at_least(there, extent)):
