@@ -61,6 +61,7 @@ TESTS = (
     "tests/legality/test_congruence.py",
     "tests/legality/test_data_loops.py",
     "tests/legality/test_barriers.py",
+    "tests/legality/test_beginnings.py",
     "tests/legality/test_finding.py",
     "tests/legality/test_flow.py",
     "tests/legality/test_flow_conditions.py",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import islpy as isl
 
-from evolve.ir.expr import Cast, Const, Unary, UnaryOp
+from evolve.ir.expr import Cast, Const, Unary
 from evolve.ir.ordered import contracts, regroups, rounds
 from evolve.ir.poly import IslObject, context
 from evolve.ir.stmt import Leaf, Reduce
@@ -72,7 +72,7 @@ def _has_partial_extremes(p: Proof) -> bool:
 def _stores_number(leaf: Leaf) -> bool:
     """Whether a literal other than NaN, or an integer, is what a statement stores."""
     value = leaf.value
-    while isinstance(value, Cast) or (isinstance(value, Unary) and value.op is UnaryOp.NEG):
+    while isinstance(value, Cast | Unary):
         value = value.arg
     return not value.dtype.is_float or (isinstance(value, Const) and value.value == value.value)
 

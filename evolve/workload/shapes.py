@@ -171,13 +171,16 @@ def _candidates(name: str, conditions: tuple[Expr, ...]) -> list[int]:
 
 
 def _near_bounds(name: str, conditions: tuple[Expr, ...], d: int) -> list[int]:
-    """Multiples of d next to the constants that the size is compared with."""
+    """Multiples of d next to the constants that the size is compared with, or one beside it in a condition,
+    as that of n - taps + 1 elements.
+    """
+    beside = {name}.union(*(v for v in map(variables, conditions) if name in v))
     out: list[int] = []
     for c in conditions:
         for e in subexpressions(c):
             if not isinstance(e, Binary) or not e.op.is_comparison or d <= 0:
                 continue
-            if e.lhs == Var(name, DType.INDEX) and isinstance(e.rhs, Const):
+            if isinstance(e.lhs, Var) and e.lhs.name in beside and isinstance(e.rhs, Const):
                 k = int(e.rhs.value)
                 out += [k // d * d, (k // d + 1) * d]
     return out

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from evolve.ir.evaluate import evaluate
 from evolve.ir.expr import BinaryOp, Expr, compare, index, mod, var
 from evolve.search.problem import ProblemRequest
@@ -84,13 +86,14 @@ def test_impossible_guard_gives_nothing() -> None:
     assert check_shapes_for(guard, SOFTMAX) == []
 
 
-def test_no_array_is_empty_at_a_shape() -> None:
+@pytest.mark.parametrize(("divisor", "least"), [(2, 10), (4, 12)])
+def test_no_array_is_empty_at_a_shape(divisor: int, least: int) -> None:
     """One of n - taps + 1 elements, at sizes which a guard asks to be taps and more."""
     kernel = Path(__file__).parents[2] / "kernels" / "conv1d.cu"
     problem = open_problem(ProblemRequest("conv1d.cu", kernel.read_text(), device="sim:h200-sxm"))
     workload = problem.task.workload
-    guard = (compare(BinaryOp.EQ, var("taps"), 9), compare(BinaryOp.EQ, mod(var("n"), index(4)), 0))
+    guard = (compare(BinaryOp.EQ, var("taps"), 9), compare(BinaryOp.EQ, mod(var("n"), index(divisor)), 0))
     inside, outside = split(guard, check_shapes_for(guard, workload))
-    assert {(s["n"], s["taps"]) for s in inside} >= {(12, 9)} and outside
+    assert {(s["n"], s["taps"]) for s in inside} >= {(least, 9)} and outside
     for sizes in (*inside, *outside):
         assert all(n >= 1 for a in workload.arrays for n in a.shape(sizes)), sizes
