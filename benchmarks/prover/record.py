@@ -58,6 +58,7 @@ REASONS = {
     "E-EXPR": "another expression with the same value, as a store where a sum starts from nothing",
     "E-DUPLICATE": "an element stored twice at other sizes than those tried, or with the same value",
     "E-FLOW": "another cell or statement that holds the same value at the sizes tried",
+    "E-LANES": "lanes beside threads along y, which together must be those of one warp",
     "E-LAYOUT": "a swizzle of columns that no thread uses",
     "E-REDUCTION": "a sum that does not start at its identity or counts twice where, at the sizes tried, "
     "nothing is added",
@@ -75,6 +76,7 @@ REASONS = {
     "E-NONAFFINE": "outside what isl can express",
     "E-ONLINE": "a sum kept relative to a maximum, to which the prover does not see that something is added "
     "before it ends, or that the maximum is all of the source's",
+    "E-NUMERICS": "a copy of a copy rounded to bfloat16, which the contract promises of inputs alone",
     "E-ORDER": "contributions that the prover does not put in order, where numerics are exact",
     "E-SHARED-SIZE": "more than 48 KiB of shared memory: what the run allows, the truth is without",
     "E-SHARED-SCOPE": "shared memory declared inside a thread loop that has one thread",

@@ -80,9 +80,8 @@ class KernelProblem:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What lifting, the workload and, where times are estimated, the estimate assume."""
-        estimated = uneven(self.task.workload) if self.device.timing == "estimated" else ()
-        return (*self.task.workload.assumed, *estimated)
+        """What lifting and the workload assume."""
+        return self.task.workload.assumed
 
     def info(self) -> ProblemInfo:
         """What is known before the search."""
@@ -90,13 +89,14 @@ class KernelProblem:
         sizes = {s.name: w.timed[0][s.name] for s in self.task.source.kernel.scalars if s.is_size}
         total = sum(x.time_s for x in self.task.bounds)
         hard = sum(x.hard_time_s for x in self.task.bounds)
+        estimated = uneven(w) if self.device.timing == "estimated" else ()
         return ProblemInfo(
             entry=w.entry,
             device=self.device,
             sol=Sol(total * 1e6, hard * 1e6, b.binding),
             workload_toml=to_toml(w, assumed_launch=bool(self.assumed_launch)),
             workload=w.as_dict() | {"sizes": sizes},
-            assumptions=self.assumptions,
+            assumptions=(*self.assumptions, *estimated),
             summary=print_kernel(self.task.source.kernel),
             features=self.task.features[0].to_json(),
             numerics=self.numerics,
