@@ -1,4 +1,4 @@
-"""Most of the moves that are offered are proved: in the record, and in a few drawn here."""
+"""Moves are offered at once, and most of them are proved: in the record, and in a few drawn here."""
 
 from __future__ import annotations
 
@@ -20,6 +20,13 @@ def test_the_record_says_so_of_every_kernel() -> None:
     assert len(record["kernels"]) > 20
     assert record["all"]["proved"] >= LEAST and record["all"]["usable"] >= LEAST
     assert record["all"]["drawn"] == sum(one["drawn"] for one in record["primitives"].values()) > 2000
+
+
+def test_the_record_says_that_no_list_took_long() -> None:
+    """100 ms of processor time, after each prefix of each program, on a machine that does nothing else."""
+    times = json.loads(RESULT.read_text())["times"]
+    assert times["milliseconds"]["under_100"] == 1.0
+    assert times["moves_listed"]["times"] > 1000
 
 
 def test_few_drawn_here_are_refused() -> None:
