@@ -8,6 +8,7 @@ of its variables. An element that is read must be there, and arithmetic must fit
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -81,7 +82,7 @@ class Path:
         return replace(self, numbers={**self.numbers, key: value}, varying=names)
 
 
-class Searching:
+class Searching(ABC):
     """One function executed symbolically. Raises UnreadError for what is not shown."""
 
     def __init__(self, f: Function, block: Shape, order: Ordered, starts: int, room: int) -> None:
@@ -245,9 +246,9 @@ class Searching:
 
     # ---- for subclasses
 
+    @abstractmethod
     def candidates(self, keys: Sequence[int], path: Path) -> Iterator[Candidate]:
         """What may hold at the head of a loop that changes these variables."""
-        raise NotImplementedError
 
     def same_ghosts(self, head: Path, ends: Sequence[Path]) -> None:
         """Raises UnreadError where a loop changes what a subclass keeps."""
